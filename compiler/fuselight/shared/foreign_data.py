@@ -70,6 +70,22 @@ def parse_python(text: str | bytes, mode: str = "exec") -> Any:
         raise SyntaxError(str(error) or "the text is nested too deeply") from None
 
 
+def try_parse_python(text: str | bytes) -> ast.Module | None:
+    """The syntax tree of Python; None for whatever has none."""
+    try:
+        return parse_python(text)
+    except SyntaxError:
+        return None
+
+
+def try_parse_expression(text: str | bytes) -> ast.expr | None:
+    """The syntax tree of one expression; None for whatever has none."""
+    try:
+        return parse_python(text, "eval").body
+    except SyntaxError:
+        return None
+
+
 def parse_literal(text: str | bytes) -> Any:
     """The value of a literal of Python. Raises ValueError."""
     try:

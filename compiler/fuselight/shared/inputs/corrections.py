@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.inputs.dtypes import DTYPES, known_dtype
 
 if TYPE_CHECKING:
@@ -250,9 +250,8 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
 
 def tensor_lookalikes(text: str) -> Iterator[tuple[str, str]]:
     """Arguments of a directive that may be meant as a tensor, and the tensor: `[2, 3]`, `"f32[2, 3]"`."""
-    try:
-        tree = parse_python(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_expression(text)
+    if tree is None:
         return
     for node in (
         [*tree.args, *(keyword.value for keyword in tree.keywords)] if isinstance(tree, ast.Call) else ()

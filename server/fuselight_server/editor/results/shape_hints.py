@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.report import FactKind
 from fuselight_server.editor.results.traced_values import fact_text, source_line
 from fuselight_server.explain.findings.common.fact_words import FactWords, holds_tensor
@@ -119,11 +119,7 @@ class ShapeHints:
         lines[0] = lines[0][fact.column :]
         if not lines[-1].endswith(b")"):
             return False
-        try:
-            tree = parse_python(b"(" + b"\n".join(lines) + b")", mode="eval")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-        return isinstance(tree.body, ast.Call)
+        return isinstance(try_parse_expression(b"(" + b"\n".join(lines) + b")"), ast.Call)
 
     def _hint(self, seen: list[tuple[CapturedFile, Fact]], text: str) -> ShapeHint:
         _, fact = seen[0]

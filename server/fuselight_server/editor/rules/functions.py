@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import FileFacts, Report
 from fuselight_server.editor.rules.values import KnownValue, common, value_of
 from fuselight_server.source.chunks import Memory, cut
@@ -260,11 +260,8 @@ def _members(rows: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _parse(text: bytes, line: int) -> ast.Module | None:
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return ast.increment_lineno(tree, line - 1)
+    tree = try_parse_python(text)
+    return None if tree is None else ast.increment_lineno(tree, line - 1)
 
 
 def _names(chunks: Sequence[bytes]) -> dict[str, str]:
@@ -281,9 +278,8 @@ def _names(chunks: Sequence[bytes]) -> dict[str, str]:
 
 
 def _imported(chunk: bytes) -> dict[str, str]:
-    try:
-        tree = parse_python(chunk)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_python(chunk)
+    if tree is None:
         return {}
     imported: dict[str, str] = {}
     for node in tree.body:

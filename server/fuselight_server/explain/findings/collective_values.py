@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import Location
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.explain.findings.common.context import Context, span_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 CODE = "FL917"
 _WITHOUT_VALUE = frozenset({"barrier", "send"})
 _MAX_COLLECTIVES = 500
-_MAX_LINES = 20_000
 _TEXT = (
     "The ranks ran without a network, so the result of this collective is not real, and a job may take the other side "
     "of the branch. What follows the branch in this run is true for one side alone."
@@ -118,14 +117,5 @@ class _Modules:
     def module(self, path: str) -> ast.Module | None:
         """None for a file that cannot be read or parsed."""
         if path not in self._known:
-            self._known[path] = self._parse(path)
+            self._known[path] = try_parse_python(self._context.text_of(path))
         return self._known[path]
-
-    def _parse(self, path: str) -> ast.Module | None:
-        lines: list[str] = []
-        while len(lines) < _MAX_LINES and (line := self._context.read_line(path, len(lines) + 1)) is not None:
-            lines.append(line.rstrip("\n"))
-        try:
-            return parse_python("\n".join(lines))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None

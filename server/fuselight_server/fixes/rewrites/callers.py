@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import parse_python, try_parse_python
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
@@ -201,9 +201,8 @@ def _passed(
     text: str, called: str, name: str, index: int, *, is_module: bool
 ) -> Iterator[tuple[int, str, bool]]:
     """Yield line and code of each argument for a parameter that is no tensor, and whether it is a number."""
-    try:
-        tree = parse_python(text.removeprefix("\ufeff"))
-    except (SyntaxError, ValueError, RecursionError):
+    tree = try_parse_python(text.removeprefix("\ufeff"))
+    if tree is None:
         return
     assigned = _assigned(tree)
     for node in ast.walk(tree):

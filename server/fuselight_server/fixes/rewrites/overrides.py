@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight_server.fixes.rewrites.callers import last_name
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
 from fuselight_server.fixes.syntax.tree import descendants, dotted
@@ -64,9 +64,8 @@ def _methods(site: Site, test: cst.BaseExpression) -> Iterator[str]:
 
 def _replacements(text: str, owner: str, name: str) -> Iterator[int]:
     """The lines of a file that replace a method of a class."""
-    try:
-        tree = parse_python(text.removeprefix("\ufeff"))
-    except (SyntaxError, ValueError, RecursionError):
+    tree = try_parse_python(text.removeprefix("\ufeff"))
+    if tree is None:
         return
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     above = set(_bases(owner, classes))

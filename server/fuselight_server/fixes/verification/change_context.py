@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import parse_python, try_parse_python
 from fuselight.shared.protocol import NameInUse
 from fuselight_server.source.line_map import LineMap
 
@@ -78,7 +78,7 @@ def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[s
     for path, text in new.items():
         before = old.get(path, "")
         for part, other in ((before, text), (text, before)):
-            tree = _parsed(part)
+            tree = try_parse_python(part)
             if tree is not None:
                 lines = LineMap.between(other, part)
                 count = part.count("\n") + 1
@@ -90,7 +90,7 @@ def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[s
             continue
         if path.endswith(_CONFIGURATIONS):
             values.add_settings(text)
-        elif (tree := _parsed(text)) is not None:
+        elif (tree := try_parse_python(text)) is not None:
             values.read_tree(tree)
             values.add_directives(text)
     shown = {number for name in reads.changed for number in values.numbers(name)}
@@ -100,13 +100,6 @@ def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[s
         ),
         tuple(sorted(reads.sizes | {number for number in shown if number in _SIZES})),
     )
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return parse_python(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 class _Reads:
@@ -261,7 +254,7 @@ class _Values:
     def add_directives(self, text: str) -> None:
         """Read the calls in comments."""
         for line in _DIRECTIVE.findall(text):
-            tree = _parsed(line)
+            tree = try_parse_python(line)
             if tree is not None:
                 self.read_tree(tree)
 

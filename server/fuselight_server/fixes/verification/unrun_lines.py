@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.source.line_map import LineMap
 
@@ -53,9 +53,8 @@ def _not_run(
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
     """Yield the first and last line of each statement in a function; of one with a body, those of its head."""
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = try_parse_python(text)
+    if tree is None:
         return
     for function in ast.walk(tree):
         if isinstance(function, _FUNCTIONS) and not _is_compiled_elsewhere(function):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import Location
 from fuselight_server.jobs.ranks.cures import cure_of_constant, cure_of_inputs, input_words
 from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, path_tail
@@ -400,15 +400,8 @@ def _range(source: Sequence[str], before: Location | None, after: Location | Non
     return start, last
 
 
-def _tree(text: str) -> ast.Module | None:
-    try:
-        return parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _function_lines(source: Sequence[str], line: int) -> tuple[int, int]:
-    tree = _tree("\n".join(source))
+    tree = try_parse_python("\n".join(source))
     best = 1, len(source)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -419,7 +412,7 @@ def _function_lines(source: Sequence[str], line: int) -> tuple[int, int]:
 
 
 def _lines_with_call(text: str, called: str) -> Iterator[int]:
-    tree = _tree(text)
+    tree = try_parse_python(text)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,9 +35,8 @@ def read_definitions(lines: Sequence[str]) -> dict[tuple[int, str], LocalFunctio
     """The functions by first line, which is that of a decorator if there is one, and name; by `def` line, too."""
     if len(lines) > _MAX_LINES:
         return {}
-    try:
-        tree = parse_python("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_python("\n".join(lines))
+    if tree is None:
         return {}
     out: dict[tuple[int, str], LocalFunction] = {}
     for node, definition in _functions(tree):

@@ -12,7 +12,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import Location
 
 if TYPE_CHECKING:
@@ -45,9 +45,8 @@ def read_calls(lines: Sequence[str]) -> FileCalls:
     calls = FileCalls()
     if len(lines) > _MAX_LINES:
         return calls
-    try:
-        tree = parse_python("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_python("\n".join(lines))
+    if tree is None:
         return calls
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):

@@ -129,7 +129,6 @@ _RECURRENT_TEXT = "TorchDynamo does not trace RNN, GRU and LSTM unless a setting
 _ALLOW_RNN = "Or set torch._dynamo.config.allow_rnn = True: the module is then part of the graph{}"
 _PACKED = re.compile(r"\b(?:pack_padded_sequence|pack_sequence|PackedSequence|pad_packed_sequence)\b")
 _MAX_FILES = 50
-_MAX_LINES = 5_000
 _ARGUMENT_TEXT = "An operator takes tensors, numbers, strings, dtypes, devices, and lists and dicts of these."
 _ARGUMENT_STEP = "Pass what the operator needs of the object, as tensors or numbers"
 _GENERATOR_STEPS = (
@@ -281,12 +280,8 @@ def _has_packed_sequences(context: Context) -> bool:
     """Whether a file of the program names packed sequences."""
     paths = [path for path in context.report.files if context.is_user_file(path)][:_MAX_FILES]
     for path in dict.fromkeys((*paths, context.report.target.path)):
-        for number in range(1, _MAX_LINES):
-            line = context.read_line(path, number)
-            if line is None:
-                break
-            if _PACKED.search(line):
-                return True
+        if any(map(_PACKED.search, context.lines_of(path))):
+            return True
     return False
 
 

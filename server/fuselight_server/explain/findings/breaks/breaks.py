@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_expression
 from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.explain.findings.advice.break_cures import (
@@ -225,9 +225,8 @@ def _called_name(context: Context, call: Location) -> Span | None:
     rows[0] = b" " * call.column + rows[0][call.column :]
     # An expression over several lines, and columns that are one too high on the first.
     rows[0] = b"(" + rows[0]
-    try:
-        node = parse_python(b"\n".join(rows).decode("utf-8", "replace") + "\n)", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    node = try_parse_expression(b"\n".join(rows).decode("utf-8", "replace") + "\n)")
+    if node is None:
         return None
     function = node.func if isinstance(node, ast.Call) else None
     name = getattr(function, "attr", None) or getattr(function, "id", None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Location, Stack
     from fuselight_server.explain.findings.common.context import Context
 
-_MAX_LINES = 20_000
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Block = ast.Try | ast.With | ast.AsyncWith
 _SUPPRESSING = frozenset({"suppress", "raises", "assertRaises"})
@@ -54,7 +53,7 @@ def handler_of(context: Context, at: Location, raised: str) -> Handler | None:
         users = [frame for frame in stack if context.is_user_file(frame.path)]
         for frame in users:
             if frame.path not in trees:
-                trees[frame.path] = _tree(context, frame.path)
+                trees[frame.path] = try_parse_python(context.text_of(frame.path))
         handler = _in_frames(users, trees, raised)
         if handler is not None:
             return handler
@@ -63,19 +62,6 @@ def handler_of(context: Context, at: Location, raised: str) -> Handler | None:
 
 def _ends_at(stack: Stack, at: Location) -> bool:
     return bool(stack) and (stack[-1].path, stack[-1].line) == (at.path, at.line)
-
-
-def _tree(context: Context, path: str) -> ast.Module | None:
-    lines = []
-    for number in range(1, _MAX_LINES):
-        line = context.read_line(path, number)
-        if line is None:
-            break
-        lines.append(line.rstrip("\n"))
-    try:
-        return parse_python("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _in_frames(

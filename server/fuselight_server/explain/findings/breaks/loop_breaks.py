@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_expression
 from fuselight_server.base.formatting import format_place
 from fuselight_server.explain.findings.common.source_tree import tree_around
 
@@ -79,9 +79,8 @@ def _called(context: Context, broke: Location) -> str:
     """The name of what a line calls where it broke, as `print` or `.item()`; empty for all else than a call."""
     text = context.read_line(broke.path, broke.line) or ""
     part = text.encode()[broke.column or 0 : broke.end_column].decode(errors="replace")
-    try:
-        node = parse_python(part, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    node = try_parse_expression(part)
+    if node is None:
         return ""
     called = node.func if isinstance(node, ast.Call) else None
     if isinstance(called, ast.Attribute) and not isinstance(called.value, ast.Name):

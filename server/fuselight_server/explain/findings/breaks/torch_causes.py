@@ -9,7 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import plain, quoted, shortened
 
@@ -185,9 +185,8 @@ def _written_arguments(context: Context, broke: Location) -> list[str]:
         and (broke.end_line or broke.line) == broke.line
     ):
         text = text.encode()[broke.column : broke.end_column].decode("utf-8", "replace")
-    try:
-        tree = parse_python(text.strip().removeprefix("return "))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_python(text.strip().removeprefix("return "))
+    if tree is None:
         return []
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     if len(calls) != 1 and not (tree.body and isinstance(getattr(tree.body[0], "value", None), ast.Call)):

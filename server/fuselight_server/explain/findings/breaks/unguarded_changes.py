@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
-_MAX_LINES = 20_000
 _RESET = "torch._dynamo.reset() after it, which drops all compiled code"
 _BEFORE = "Or register it before the first call"
 _HINTS = {
@@ -192,11 +191,5 @@ def _assignment(context: Context, path: str, owner: str, name: str) -> Location 
     wanted = re.compile(
         rf"\s*(?:[\w.]+\.)?{owner}\.{name}\s*=(?!=)|.*\bsetattr\((?:[\w.]+\.)?{owner}, *['\"]{name}['\"]"
     )
-    lines = []
-    for line in range(1, _MAX_LINES):
-        text = context.read_line(path, line)
-        if text is None:
-            break
-        if wanted.match(text):
-            lines.append(line)
+    lines = [line for line, text in enumerate(context.lines_of(path), 1) if wanted.match(text)]
     return Location(path, lines[0]) if len(lines) == 1 else None

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_python
 from fuselight_server.explain.findings.common.waiting_values import waiting_values
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _ITEM = re.compile(r"\[([^\[\]]+)\]")
 _PATH = re.compile(r"[^\W\d]\w*(?:\.\w+|\[(?:-?\d+|'[^'\[\]]*')\])+")
 """An attribute or an item, which is what it was before."""
 _LONGEST_EXPRESSION = 60
-_MAX_LINES = 20_000
 _Place = tuple[int, int, int, int]
 """Line, column, last line and last column of an expression."""
 
@@ -175,7 +174,7 @@ def _name_of_waiting(context: Context, at: Location, waiting: WaitingValue, item
     line = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
     same = [
         place
-        for place in _assignments_of(context, at.path)
+        for place in _assignments(context.text_of(at.path))
         if place[0] == place[2] == at.line
         and line[place[1] : place[3]].decode("utf-8", "replace") == waiting.text
     ]
@@ -190,29 +189,18 @@ def _assigned_name(context: Context, at: Location, items: str) -> str:
 
 
 def _with_items(context: Context, path: str, place: _Place, items: str) -> str:
-    names = _assignments_of(context, path).get(place, ())
+    names = _assignments(context.text_of(path)).get(place, ())
     if len(names) == 1:
         return f"{names[0]}{items}"
     first, rest = (items[1:].split("]", 1)) if items else ("", "")
     return f"{names[int(first)]}{rest}" if first.isdecimal() and int(first) < len(names) else ""
 
 
-def _assignments_of(context: Context, path: str) -> dict[_Place, tuple[str, ...]]:
-    lines = []
-    for number in range(1, _MAX_LINES):
-        line = context.read_line(path, number)
-        if line is None:
-            break
-        lines.append(line.rstrip("\n"))
-    return _assignments("\n".join(lines))
-
-
 @functools.lru_cache(maxsize=8)
 def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
     """The targets of each assignment in a file, by the place of its value: several for one that is unpacked."""
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_python(text)
+    if tree is None:
         return {}
     assignments: dict[_Place, tuple[str, ...]] = {}
     for node in ast.walk(tree):

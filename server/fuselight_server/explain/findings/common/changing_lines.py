@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _LAST_NAME = re.compile(r"(?:\[(['\"])(?P<key>\w+)\1\]|(?P<name>\b[^\W\d]\w*))$")
-_MAX_LINES = 20_000
 
 
 def changing_line(context: Context, failure: GuardFailure) -> str:
@@ -33,11 +32,5 @@ def _assigning_line(context: Context, read: Location, name: str) -> int | None:
     assigns = re.compile(rf"(?:\[['\"]{name}['\"]\]|\b{name})\s*(?:[-+*/%&|^@]|//|\*\*|<<|>>)=(?!=)")
     if assigns.search(context.read_line(read.path, read.line) or ""):
         return read.line
-    lines = []
-    for number in range(1, _MAX_LINES):
-        text = context.read_line(read.path, number)
-        if text is None:
-            break
-        if assigns.search(text):
-            lines.append(number)
+    lines = [number for number, text in enumerate(context.lines_of(read.path), 1) if assigns.search(text)]
     return lines[0] if len(lines) == 1 else None

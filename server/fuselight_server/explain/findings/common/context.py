@@ -31,10 +31,12 @@ from fuselight_server.explain.findings.common.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from fuselight.shared.report import CallCure, Compile, CureTrial, Frame, Report, Stack
 
+MAX_LINES = 20_000
+"""Lines of a file that are read to search it."""
 _FUNCTION_LINES = 400
 """Lines above a line among which the `def` of its function is looked for."""
 _CLASS_LINES = 2000
@@ -80,6 +82,18 @@ class Context:
         """The context of a report; without roots, the folder of the target's file is the workspace."""
         roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text
         return cls(report, thresholds, read_line or (lambda _path, _line: None), roots)
+
+    def lines_of(self, path: str) -> Iterator[str]:
+        """The lines of a file as it was run, up to `MAX_LINES`; none of a file that is not known."""
+        for number in range(1, MAX_LINES + 1):
+            line = self.read_line(path, number)
+            if line is None:
+                return
+            yield line.rstrip("\n")
+
+    def text_of(self, path: str) -> str:
+        """The text of a file as it was run; empty for a file that is not known."""
+        return "\n".join(self.lines_of(path))
 
     @cached_property
     def estimated_us(self) -> float:

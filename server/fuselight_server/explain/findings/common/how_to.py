@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import try_parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,9 +208,8 @@ def _name(finding: Finding) -> str:
 def _callee(finding: Finding) -> str:
     """What the recorded call calls: `Net()` for a class, which is constructed first; else the target's name."""
     text = finding.inputs.partition(": ")[2]
-    try:
-        call = parse_python(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    call = try_parse_expression(text)
+    if call is None:
         return _name(finding)
     callee = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
     is_targets = _NAME.match(callee) is not None and _names_target(callee, finding.target)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import GuardCause
-from fuselight_server.explain.findings.common.value_writes import text_of, write_of
+from fuselight_server.explain.findings.common.value_writes import write_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,14 +72,14 @@ def is_unsteady(failure: GuardFailure) -> bool:
 def _has_source(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether the value is the result of a source, or what assigns it calls one."""
     at = recompilation.location
-    code = _read(text_of(context, at.path))
+    code = _read(context.text_of(at.path))
     called = _CALL.search(failure.source)
     if called is not None:
         return code.is_source(called[1])
     if failure.source.isidentifier():
         return any(name == failure.source and first <= at.line <= last for name, first, last in code.assigned)
     write = write_of(context, recompilation, failure)
-    return write is not None and write.place.line in _read(text_of(context, write.place.path)).lines
+    return write is not None and write.place.line in _read(context.text_of(write.place.path)).lines
 
 
 def _never_repeats(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:

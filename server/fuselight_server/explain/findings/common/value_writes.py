@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import parse_python, try_parse_python
 from fuselight.shared.report import Location
 from fuselight_server.explain.findings.common.text import plain
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
-_MAX_LINES = 20_000
 _LAST_PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])(?:\[\d+\])?$")
 _SETTING = re.compile(r"\bparam_groups\[\d+\]\['(?P<name>\w+)'\]")
 _CYCLIC = frozenset({"OneCycleLR", "CyclicLR"})
@@ -81,7 +80,7 @@ def write_of(context: Context, recompilation: Recompile, failure: GuardFailure) 
         ValueWrite(Location(path, *place), by_scheduler)
         for path in _files(context, recompilation)
         for place, by_scheduler in _places(
-            _writes(text_of(context, path)), name, failure.source, _owner(recompilation, failure.source)
+            _writes(context.text_of(path)), name, failure.source, _owner(recompilation, failure.source)
         )
     ]
     return writes[0] if len({(item.place.path, item.place.line) for item in writes}) == 1 else None
@@ -96,14 +95,14 @@ def is_written_by_callers(context: Context, recompilation: Recompile, source: st
     writes = [
         (path, place[0])
         for path in _files(context, recompilation)
-        for place, _ in _places(_writes(text_of(context, path)), name, source, _owner(recompilation, source))
+        for place, _ in _places(_writes(context.text_of(path)), name, source, _owner(recompilation, source))
     ]
     return bool(writes) and all(_is_of_caller(context, recompilation, *write) for write in writes)
 
 
 def _is_of_caller(context: Context, recompilation: Recompile, path: str, line: int) -> bool:
     """Whether a line is in a function that calls the compiled code, or in none."""
-    around = [place for place in _functions(text_of(context, path)) if place[0] <= line <= place[1]]
+    around = [place for place in _functions(context.text_of(path)) if place[0] <= line <= place[1]]
     start, end = max(around, default=(0, 0))
     return not around or any(
         frame.path == path and start <= frame.line <= end for frame in recompilation.caller
@@ -113,9 +112,8 @@ def _is_of_caller(context: Context, recompilation: Recompile, path: str, line: i
 @functools.lru_cache(maxsize=32)
 def _functions(text: str) -> tuple[tuple[int, int], ...]:
     """The first and the last line of each function of a file."""
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = try_parse_python(text)
+    if tree is None:
         return ()
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     return tuple(
@@ -126,17 +124,6 @@ def _functions(text: str) -> tuple[tuple[int, int], ...]:
 def _files(context: Context, recompilation: Recompile) -> dict[str, None]:
     places = (*recompilation.caller, recompilation.location, context.target_location())
     return dict.fromkeys(place.path for place in places if context.is_user_file(place.path))
-
-
-def text_of(context: Context, path: str) -> str:
-    """The text of a file as it was run."""
-    lines = []
-    for number in range(1, _MAX_LINES):
-        line = context.read_line(path, number)
-        if line is None:
-            break
-        lines.append(line.rstrip("\n"))
-    return "\n".join(lines)
 
 
 def _owner(recompilation: Recompile, source: str) -> str:

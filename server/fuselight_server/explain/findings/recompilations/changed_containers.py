@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.common.context import MAX_LINES
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import (
     is_of_context_manager,
@@ -32,7 +33,6 @@ _ADDING = frozenset({"append", "appendleft", "extend", "insert"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
 _JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
 """Functions of torch that take a list of tensors."""
-_MAX_LINES = 20_000
 _MAX_KEYS = 3
 """Keys that advice names."""
 
@@ -281,10 +281,5 @@ def _only_adds(context: Context, failure: GuardFailure) -> bool:
 
 def _has_bounded_deque(context: Context, path: str) -> bool:
     """Whether a file makes a container that drops its oldest element."""
-    for number in range(1, _MAX_LINES):
-        line = context.read_line(path, number)
-        if line is None:
-            return False
-        if "maxlen" in line:
-            return True
-    return True
+    lines = list(context.lines_of(path))
+    return len(lines) == MAX_LINES or any("maxlen" in line for line in lines)

@@ -295,10 +295,7 @@ def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Rela
     wanted = re.compile(rf"\bmark_(?:dynamic|unbacked)\([^()]*,\s*(?:index\s*=\s*)?{dimension[1]}\s*[,)]")
     locations = []
     for path in paths:
-        for line in range(1, _MAX_LINES):
-            text = context.read_line(path, line)
-            if text is None:
-                break
+        for line, text in enumerate(context.lines_of(path), 1):
             if wanted.search(text) and not text.lstrip().startswith("#"):
                 locations.append(Location(path, line))
     if len(locations) == 1:
@@ -306,7 +303,6 @@ def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Rela
 
 
 _SIZE_OF = re.compile(r"\.size\((\d+)\)$")
-_MAX_LINES = 20_000
 
 
 def _is_size(symbol: Symbol) -> bool:

@@ -147,7 +147,7 @@ def asks_for_a_tensor(x):
 # fuselight: reads_a_generator(f32[4])
 def reads_a_generator(x):  # info: [FL101] "`reads_a_generator` is not compiled: torch skipped it"
     return x + sum(len(word) for word in WORDS)
-    # info: [FL103] "`reads_a_generator.<genexpr>` is not compiled: it is a generator"
+    # info: [FL103] "in `reads_a_generator` is not compiled"
     # warning(2.13): [GB0811] "graph break: this object cannot be iterated while tracing"
     # warning(2.14, 2.15): [GB7151] "graph break: a generator of a library cannot be traced"
     # warning(2.11): [GB0253] "graph break: this method of a generator cannot be traced"

@@ -109,7 +109,7 @@ def closes_what_it_opens(x):  # info(2.11, 2.13): [FL101] "is not compiled"
 
 # fuselight: consumes_by_a_generator(f32[4])
 def consumes_by_a_generator(x):  # info: [FL101] "is not compiled"
-    return sum(float(part) for part in x) + x  # warning: [GB0124] "Python number"  # warning: [GB8335] "enerator"
+    return sum(float(part) for part in x) + x  # warning: [GB0124] "Python number"  # info: [GB8335] "enerator"
 
 
 # fuselight: calls_none(f32[4])

@@ -34,6 +34,7 @@ from fuselight_server.base.formatting import cut_list, format_count, format_list
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
+from fuselight_server.explain.findings.breaks.generators import is_lone_comprehension
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
@@ -458,7 +459,8 @@ def _add_eager(
         )
         if home is None or context.is_of_refused_call(uncompiled_code.call, uncompiled_code.gb_id):
             continue
-        if is_inside_broken_call(context, (uncompiled_code.location,), (home,)):
+        is_inner = is_inside_broken_call(context, (uncompiled_code.location,), (home,))
+        if is_inner or is_lone_comprehension(uncompiled_code.gb_id, uncompiled_code.function):
             continue  # the break of the user's own function counts
         cost, function = at(home), plain(uncompiled_code.function) or "the function"
         if (

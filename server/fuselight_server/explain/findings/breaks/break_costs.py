@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import cut_list, format_count, format_list
+from fuselight_server.explain.findings.breaks.generators import COMPREHENSIONS, is_comprehension
 from fuselight_server.explain.findings.breaks.loop_breaks import lines_in_loops, skipped_around
 from fuselight_server.explain.findings.common.carried_values import code_of
 from fuselight_server.explain.findings.common.text import plain
@@ -172,13 +173,9 @@ def _eager_function(context: Context, graph_break: Break) -> str | None:
     for place in reversed(graph_break.stack[1:]):
         if (place.path, place.function) in tried:
             break
-        if place.function and place.function not in _COMPREHENSIONS and context.is_user_file(place.path):
+        if place.function and place.function not in COMPREHENSIONS and context.is_user_file(place.path):
             name = place.function
     return name
-
-
-_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
-"""Functions in the bytecode alone, of Python before 3.12."""
 
 
 def _is_of_any(frame: Frame, roots: set[Frame | None]) -> bool:
@@ -216,7 +213,10 @@ _GENERATED = "<"
 
 
 def _name(graph_break: Break) -> str:
-    return f"`{plain(graph_break.frame_function)}`" if graph_break.frame_function else "the function"
+    name = plain(graph_break.frame_function or "")
+    if is_comprehension(name):
+        return f"the comprehension in `{name.rpartition('.')[0]}`"
+    return f"`{name}`" if name else "the function"
 
 
 def _size(compiled: Compile | None) -> int:

@@ -26,6 +26,7 @@ from fuselight_server.explain.findings.breaks.break_texts import (
     pythons_function,
     title_of,
 )
+from fuselight_server.explain.findings.breaks.generators import generator_words
 from fuselight_server.explain.findings.breaks.library_breaks import (
     instead_of_branch,
     library_break,
@@ -72,6 +73,7 @@ _NO_STEP = (
     "Please file an issue",
     "Please open an issue",
     "Report an issue to PyTorch",
+    "Remove mutations from the generator",
     "This graph break is fundamental",
     "It may be possible to write Dynamo tracing rules",
     "Ensure the object is tracked by Dynamo",
@@ -226,6 +228,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
     known = symbolic_bool(context, graph_break) or random_words(context, gb_id, graph_break, broke, title)
+    known = known or generator_words(context, graph_break, title)
     special = BreakWords(*known) if known else _special(context, gb_id, graph_break, title)
     if special is not None:
         return special

@@ -135,6 +135,7 @@ _TITLES = {
     "GB4197": "`share_memory_()` cannot be traced",
     "GB4198": "`copy.deepcopy()` of a tensor cannot be traced",
     "GB4413": "an attribute is changed in a function that is captured whole",
+    "GB4347": "`next()` of this iterator cannot be traced",
     "GB4271": "the `__class__` of an object is assigned",
     "GB4297": "requested by torch._dynamo.skip_frame()",
     "GB4372": "an autograd.Function has keyword-only arguments",

@@ -31,6 +31,7 @@ from fuselight_server.explain.findings.breaks.break_remedies import (
     is_requested_by_library,
     words_of,
 )
+from fuselight_server.explain.findings.breaks.generators import follows_break
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.loop_breaks import loop_words
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _NO_ID = "FL107"
-_GENERATOR = "GB8335"
-"""A generator that a graph break would have to stop halfway: it comes after a break in the generator's own code."""
 _DISABLED = frozenset({"GB0098", "GB0099"})
 """Breaks of calls of a function that is marked torch.compiler.disable."""
 _CALL_LINES = 200
@@ -146,6 +145,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
     if not words.is_information:
         broken = [item.compile_id for item, _ in group]
         candidates = (*number_cures(context, (code, *gb_ids[:1]), broke, broken), *candidates)
+    follows = follows_break(context, graph_break)
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
     return context.finding(
         code,
@@ -156,7 +156,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         _chain(graph_break),
         at=home,
         span=span,
-        severity=Severity.INFORMATION if code in ASKED_FOR or words.is_information else None,
+        severity=Severity.INFORMATION
+        if code in ASKED_FOR or words.is_information or follows is not None
+        else None,
         cost=break_costs(context, [item[0] for item in group]),
         hints=for_thread(context, remedies, in_thread=graph_break.in_thread),
         cures=tuple(item.cure for item in candidates),
@@ -164,23 +166,11 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         related=_related(context, graph_break, home),
         cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
-        follows=_broken_generator(context, graph_break) if code == _GENERATOR else None,
+        follows=follows,
         gb_ids=gb_ids,
         in_loop=loop_words(context, graph_break, home) if home is not None else "",
         data=(INLINED,) if is_inlined else (),
     )
-
-
-def _broken_generator(context: Context, graph_break: Break) -> Related | None:
-    """The other break in a generator that cannot be carried across it: what to fix first."""
-    generator = (graph_break.stack[-1].path, graph_break.stack[-1].function) if graph_break.stack else None
-    for other in context.report.breaks:
-        inside = [frame for frame in other.stack if (frame.path, frame.function) == generator]
-        if other.ids[:1] != graph_break.ids[:1] and inside and context.is_user_file(inside[-1].path):
-            home = context.innermost_user_frame(other.stack, other.above) or inside[-1]
-            where = f"on line {home.line}" if home.path == inside[-1].path else f"at {place(home)}"
-            return Related(span_of(home), f"it follows from the graph break {where}")
-    return None
 
 
 def _shared_cause(context: Context, graph_break: Break, broke: Location, hints: tuple[str, ...]) -> str:

@@ -16,6 +16,12 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.base.remedies import advice
 from fuselight_server.explain.findings.breaks.break_costs import calls_compiled
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR, break_at, title_at, words_of
+from fuselight_server.explain.findings.breaks.generators import (
+    is_comprehension,
+    is_lone_comprehension,
+    why_alone,
+    written_name,
+)
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
@@ -74,6 +80,8 @@ _HINTS = {
 
 
 _CALLER_FIRST = "Remove what keeps its caller from being compiled: compiled code goes through a generator"
+_BREAK_FIRST = "Remove the graph break on line {} first: torch then traces the generator with its caller"
+_GENERATOR_TEXT = "torch traces a generator only as a part of the compiled function that goes through it."
 
 
 def not_compiled_findings(context: Context) -> Iterator[Finding]:
@@ -103,6 +111,8 @@ def _is_worth_telling(context: Context, uncompiled_code: NotCompiled) -> bool:
             or _has_graph(context, uncompiled_code)
             or calls_compiled(context, uncompiled_code.location.path, uncompiled_code.function)
         )
+    if is_lone_comprehension(uncompiled_code.gb_id, uncompiled_code.function):
+        return False  # its break says why
     if uncompiled_code.kind in {Kind.GENERATOR, Kind.SKIPPED} and is_pythons_own(
         uncompiled_code.location.path
     ):
@@ -155,6 +165,9 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     # A resumption of it was skipped, after a part of it was compiled.
     partly = uncompiled_code.kind is Kind.SKIPPED and _has_graph(context, uncompiled_code)
     title = _TITLES[uncompiled_code.kind].format(name)
+    if is_comprehension(name):
+        what = written_name(context, name, uncompiled_code.location)
+        title = title.replace(f"`{name}`", what, 1).removesuffix(": it is a generator")
     if uncompiled_code.rest_from is not None:
         title = _REST.format(name, uncompiled_code.rest_from)
     elif part is not None:
@@ -181,25 +194,20 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     is_elsewhere = before is not None and home is not None and before.span.line != home.line
     if before is not None and is_elsewhere and stopped is not None:
         related.append(before)
-    follows = uncompiled_code.kind is Kind.GENERATOR and _called_from_eager(context, uncompiled_code)
+    is_generator = uncompiled_code.kind is Kind.GENERATOR
+    follows = is_generator and _called_from_eager(context, uncompiled_code)
+    before = why_alone(context, uncompiled_code.caller) if follows else before
     return context.finding(
         _CODES[uncompiled_code.kind],
         title,
-        sentence(
-            title_at(
-                context,
-                uncompiled_code.gb_id,
-                uncompiled_code.reason,
-                uncompiled_code.stack[-1] if uncompiled_code.stack else None,
-            )
-        ),
+        _GENERATOR_TEXT if is_generator else _reason(context, uncompiled_code),
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
         severity=Severity.INFORMATION if follows or _is_asked_for(group) else None,
         cost=_cost(context, uncompiled_code, name, partly=partly),
         hints=for_thread(
             context,
-            advice((_CALLER_FIRST,)) if follows else _remedies(context, uncompiled_code, stopped),
+            advice((_caller_first(before),)) if follows else _remedies(context, uncompiled_code, stopped),
             in_thread=uncompiled_code.in_thread,
         ),
         cures=limit_cures(context, stopped) if uncompiled_code.kind in _LIMITS else (),
@@ -209,6 +217,15 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         follows=before,
         gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
     )
+
+
+def _reason(context: Context, uncompiled_code: NotCompiled) -> str:
+    at = uncompiled_code.stack[-1] if uncompiled_code.stack else None
+    return sentence(title_at(context, uncompiled_code.gb_id, uncompiled_code.reason, at))
+
+
+def _caller_first(cause: Related | None) -> str:
+    return _BREAK_FIRST.format(cause.span.line) if cause is not None else _CALLER_FIRST
 
 
 def _is_asked_for(group: list[NotCompiled]) -> bool:
@@ -278,7 +295,7 @@ def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: 
     )
     if partly and uncompiled_code.stack:
         return (f"the part with line {uncompiled_code.stack[0].line} runs in eager mode{called}",)
-    if called and uncompiled_code.kind is Kind.SKIPPED:
+    if called and uncompiled_code.kind in {Kind.SKIPPED, Kind.GENERATOR}:
         return (f"its own lines run in eager mode{called}",)
     return ("all of it runs in eager mode",) if uncompiled_code.kind is not Kind.NO_TENSORS else ()
 

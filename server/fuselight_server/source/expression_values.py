@@ -29,6 +29,16 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
 @dataclass(frozen=True)
 class Layer:
     """A layer of torch.nn with the arguments that could be read."""
@@ -85,8 +95,10 @@ class Reader:
             return Sequence(tuple(map(self.value, node.elts)))
         if isinstance(node, ast.ListComp):
             return Sequence((self.value(node.elt),))
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
         if isinstance(node, ast.IfExp):
-            return self.value(node.body) or self.value(node.orelse)
+            return self._of_branches(node)
         if isinstance(node, ast.Call):
             return self._call(node)
         return None
@@ -99,6 +111,23 @@ class Reader:
             return function(left, right)
         except (ArithmeticError, ValueError):
             return None
+
+    def _comparison(self, node: ast.Compare) -> bool | None:
+        """Whether a comparison of two known numbers or strings holds."""
+        function = _COMPARISONS.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        left, right = self.value(node.left), self.value(node.comparators[0])
+        if function is None or not all(isinstance(value, (int, float, str)) for value in (left, right)):
+            return None
+        try:
+            return bool(function(left, right))
+        except TypeError:
+            return None
+
+    def _of_branches(self, node: ast.IfExp) -> Any:
+        taken = self.value(node.test)
+        if isinstance(taken, bool):
+            return self.value(node.body if taken else node.orelse)
+        return self.value(node.body) or self.value(node.orelse)
 
     def _call(self, node: ast.Call) -> Any:
         name = dotted_name(node.func)
@@ -179,7 +208,10 @@ def bound_values(
 
 @dataclass(frozen=True)
 class _Construction:
-    """Takes in the assignments of an `__init__`; of branches, the first that gives a value counts."""
+    """Takes in the assignments of an `__init__`.
+
+    Of branches whose condition is unknown, the first that gives an attribute a value counts.
+    """
 
     instance: Object
     depth: int
@@ -212,8 +244,11 @@ class _Construction:
                 for target in targets:
                     self._assign(target, value, names)
             elif isinstance(statement, (ast.If, ast.For, ast.With, ast.Try)):
-                self._body(kind, reader, statement.body, names)
-                self._body(kind, reader, getattr(statement, "orelse", []), names)
+                taken = reader.value(statement.test) if isinstance(statement, ast.If) else None
+                if taken is not False:
+                    self._body(kind, reader, statement.body, names)
+                if taken is not True:
+                    self._body(kind, reader, getattr(statement, "orelse", []), names)
             elif (call := super_call(statement, "__init__")) is not None:
                 self._base(kind, reader, call)
 

@@ -285,3 +285,25 @@ class Base(nn.Module):
     for layer, size in (("stem", 40), ("head", 6)):
         text = HEAD + base + body + f"\n    def forward(self, x):\n        return self.{layer}(x)\n"
         assert directive(text) == f"Net()(f32[2, {size}])"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "inputs"),
+    [
+        (", scale=4", "f32[2, 3, 32, 32]"),
+        (", scale=2", "f32[2, 12, 32, 32]"),
+        (", scale=1", "f32[2, 48, 32, 32]"),
+    ],
+)
+def test_of_branches_with_a_known_condition_only_the_one_that_is_taken_counts(
+    parameters: str, inputs: str
+) -> None:
+    init = """
+    channels = 3
+    if scale == 2:
+        channels = channels * 4
+    elif scale < 2:
+        channels = channels * 16
+    self.a = nn.Conv2d(channels, 8, 3)
+    """
+    assert directive(net(init, "return self.a(x)", parameters)) == f"Net()({inputs})"

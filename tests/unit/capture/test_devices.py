@@ -13,7 +13,7 @@ def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
     """Redirect a source. Returns the new source, and line and subject of each note."""
     tree = ast.parse(source)
     notes = redirect_devices(tree, "model.py")
-    subjects = [(n.location.line, n.text.partition(" runs on")[0]) for n in notes if n.location is not None]
+    subjects = [(n.location.line, n.text.partition(" means ")[0]) for n in notes if n.location is not None]
     assert len(subjects) == len(notes)
     assert {note.kind for note in notes} <= {"device_redirected"}
     return ast.unparse(tree), subjects
@@ -31,6 +31,13 @@ def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
             "device = 'cpu' if args.device != 'cuda' else 'cpu'",
         ),
         ("if x.device.type == 'cuda':\n    x = x.cuda()", "if x.device.type == 'cuda':\n    x = x.cpu()"),
+        (
+            "if not wait and x.is_cuda:\n    torch.cuda.synchronize()",
+            "if not wait and x.is_cuda:\n    torch.cpu.synchronize()",
+        ),
+        ("KNOWN = ('mps', 'cuda')", "KNOWN = ('mps', 'cpu')"),
+        ("for kind in ['cuda', 'cpu']:\n    ask(kind)", "for kind in ['cpu', 'cpu']:\n    ask(kind)"),
+        ("KNOWN = {'xpu', 'cuda'}", "KNOWN = {'xpu', 'cpu'}"),
     ],
 )
 def test_a_device_chosen_by_the_program_has_no_note(source: str, changed: str) -> None:

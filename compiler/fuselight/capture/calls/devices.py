@@ -21,6 +21,7 @@ _ON_CPU = frozenset(
 """Names that torch.cuda and torch.cpu share."""
 _AMP = frozenset({"GradScaler", "autocast"})
 """Names that torch.cuda.amp and torch.cpu.amp share: the former do nothing without a GPU, with a warning at most."""
+_OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "xla", "hpu", "mtia", "npu", "meta"})
 _METHODS = frozenset({"cuda", "pin_memory"})
 """Methods that move a tensor or module, or ready it for that: `cpu()` is the move that always works."""
 
@@ -40,7 +41,9 @@ def redirect_devices(tree: ast.AST, path: str, *, numbers: bool = False) -> list
         location = Location(path, line, node.col_offset, node.end_lineno, node.end_col_offset)
         notes.append(
             Note(
-                "device_redirected", f"{text} runs on the CPU here: this machine has no CUDA device", location
+                "device_redirected",
+                f"{text} means the CPU in a run here: this machine has no CUDA device",
+                location,
             )
         )
     return notes
@@ -118,12 +121,25 @@ class _Redirection(ast.NodeTransformer):
         ):
             return node
         around = self._is_choice
-        self._is_choice = around or _compares_with_cuda(node.test)
+        self._is_choice = around or _asks_for_cuda(node.test)
         self.generic_visit(node)
         self._is_choice = around
         return node
 
     visit_IfExp = visit_If  # noqa: N815 - the name that NodeTransformer calls
+
+    def visit_Tuple(self, node: ast.Tuple | ast.List | ast.Set) -> ast.AST:
+        """Of a list of the devices that the code knows, such as `("cpu", "cuda")`, none is the one that it uses."""
+        around = self._is_choice
+        self._is_choice = around or any(
+            isinstance(element, ast.Constant) and element.value in _OTHER_DEVICES for element in node.elts
+        )
+        self.generic_visit(node)
+        self._is_choice = around
+        return node
+
+    visit_List = visit_Tuple  # noqa: N815 - the names that NodeTransformer calls
+    visit_Set = visit_Tuple  # noqa: N815 - the same
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Leave `device == "cuda"` as it is: of a device that became the CPU it is rightly false."""
@@ -198,9 +214,9 @@ def _is_device_with_index(node: ast.Call) -> bool:
     return name == "device" and isinstance(first, ast.Constant) and first.value == "cuda"
 
 
-def _compares_with_cuda(test: ast.expr) -> bool:
-    """Whether this is `"cuda" in args.device` or `device.type == "cuda"`."""
-    return any(
+def _asks_for_cuda(test: ast.expr) -> bool:
+    """Whether this is `"cuda" in args.device`, `device.type == "cuda"` or `x.is_cuda`."""
+    return any(isinstance(node, ast.Attribute) and node.attr == "is_cuda" for node in ast.walk(test)) or any(
         isinstance(operand, ast.Constant) and isinstance(operand.value, str) and _CUDA.match(operand.value)
         for node in ast.walk(test)
         if isinstance(node, ast.Compare)

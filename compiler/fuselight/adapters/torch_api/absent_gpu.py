@@ -19,6 +19,14 @@ from typing import Any
 import torch
 import torch.utils._triton
 
+from fuselight.adapters.torch_api.absent_streams import (
+    absent_streams,
+    answer_for,
+    constant_for,
+    current_stream_in_graph,
+    no_context,
+    traced_answers,
+)
 from fuselight.adapters.torch_api.device_properties import CudaProperties, cuda_properties
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.shared.report import Device
@@ -35,27 +43,6 @@ _TMA = (
 _OF_KERNELS = ("torch._dynamo.variables", "torch._higher_order_ops.triton_kernel_wrap", "torch._library")
 """The parts of torch that take a kernel of the program's into a graph."""
 _HOPPER = (9, 0)
-
-
-class AbsentStream:
-    """The only stream of a GPU that is not there."""
-
-    cuda_stream = 0
-    device_index = 0
-    device = torch.device("cpu")
-
-    def synchronize(self) -> None:
-        """Wait: everything is done."""
-
-    def wait_stream(self, stream: Any) -> None:
-        """Wait: the same."""
-
-    def wait_event(self, event: Any) -> None:
-        """Wait: the same."""
-
-    def query(self) -> bool:
-        """Everything is done."""
-        return True
 
 
 @contextlib.contextmanager
@@ -90,6 +77,7 @@ def device_guards() -> Iterator[None]:
         if not hasattr(torch._C, "_cuda_setDevice"):
             stack.enter_context(patched(torch._C, "_cuda_setDevice", lambda _device: None))
         stack.enter_context(_traced_guards(functions))
+        stack.enter_context(absent_streams())
         yield
 
 
@@ -121,6 +109,7 @@ def answers_for_kernels(device: Device, asks: AsksForKernels) -> Iterator[None]:
         if isinstance(constants, set) and CudaProperties not in constants:
             constants.add(CudaProperties)
             stack.callback(constants.discard, CudaProperties)
+        enter(_answers_in_graphs(device, asks))
         enter(_on_gpu(asks))
         enter(_kernels_captured(device, asks))
         yield
@@ -135,11 +124,30 @@ def _answers(device: Device) -> dict[str, Callable[..., Any]]:
         "current_device": 0,
         "device_count": 1,
         "is_bf16_supported": device.capability >= (8, 0),
+        "is_current_stream_capturing": False,
         "synchronize": None,
-        "current_stream": AbsentStream(),
-        "default_stream": AbsentStream(),
+        "set_stream": None,
+        "current_stream": torch.cpu.current_stream(),
+        "default_stream": torch.cpu.current_stream(),
     }
     return {name: lambda *_, _value=value: _value for name, value in values.items()}
+
+
+def _answers_in_graphs(device: Device, asks: AsksForKernels) -> contextlib.AbstractContextManager[None]:
+    """The answers that end no graph on a GPU."""
+    cuda: Any = torch.cuda
+    stream = answer_for(asks, current_stream_in_graph)
+    return traced_answers(
+        {
+            cuda.current_stream: stream,
+            cuda.default_stream: stream,
+            cuda.stream: answer_for(asks, no_context),
+            cuda.current_device: constant_for(asks, 0),
+            cuda.get_device_name: constant_for(asks, device.name),
+            cuda.is_bf16_supported: constant_for(asks, device.capability >= (8, 0)),
+            cuda.is_current_stream_capturing: constant_for(asks, value=False),
+        }
+    )
 
 
 def _if_for_kernels(

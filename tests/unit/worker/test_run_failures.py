@@ -94,3 +94,58 @@ def test_an_exception_of_another_line_or_type_in_eager_mode_is_named(
     again = with_eager(failure, in_eager_mode(error), PLANNED, (str(Path(__file__).parent),))
     assert text in again.next_step
     assert (f"on line {line}" in again.next_step) is (shift > 0)
+
+
+class DynamoError(RuntimeError):
+    """What Dynamo raises from the exception of an operator."""
+
+    __module__ = "torch._dynamo.exc"
+
+
+def on_fake_tensors(inner: Exception, roots: tuple[str, ...]) -> Failure:
+    failure = Failure(
+        Culprit.USER,
+        "exception",
+        f"{type(inner).__name__}: {inner}",
+        "an operator refused its inputs",
+        exception="TorchRuntimeError",
+        stack=(Location("/project/model.py", 7),),
+    )
+    outer = DynamoError("RuntimeError when making fake tensor call")
+    outer.__cause__ = inner
+    return with_eager(failure, in_eager_mode(None), PLANNED, roots, outer)
+
+
+def test_what_an_operator_raises_on_fake_tensors_is_on_its_line() -> None:
+    inner = raised_here(AssertionError)
+    described = on_fake_tensors(inner, (str(Path(__file__).parent),))
+    assert described.stack[0] == Location("/project/model.py", 7)
+    assert described.stack[-1].path == __file__
+    assert "torch.compile runs this line with fake tensors" in described.next_step
+    assert "lacks" not in described.next_step
+
+
+def test_what_an_operator_of_a_library_raises_names_its_line() -> None:
+    inner = raised_here(AssertionError)
+    described = on_fake_tensors(inner, ("/elsewhere",))
+    line = described.stack[-1].line
+    assert f"torch.compile runs line {line} of {Path(__file__).name} with fake tensors" in described.next_step
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        RuntimeError("There was no fake impl registered for <CustomOpDef(lib::op)>."),
+        NotImplementedError("Could not run 'lib::op' with arguments from the 'Meta' backend."),
+    ],
+)
+def test_an_operator_without_a_fake_implementation_is_named_as_such(inner: Exception) -> None:
+    described = on_fake_tensors(inner, ())
+    assert "lacks a fake (meta) implementation" in described.next_step
+    assert described.stack == (Location("/project/model.py", 7),)
+
+
+def test_a_refusal_of_the_code_of_torch_is_not_called_a_missing_implementation() -> None:
+    described = on_fake_tensors(RuntimeError("mat1 and mat2 must have the same dtype"), ())
+    assert "lacks" not in described.next_step
+    assert "refuses these inputs" in described.next_step

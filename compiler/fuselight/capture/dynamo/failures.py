@@ -143,7 +143,7 @@ _OPERATOR = _Verdict(
     Culprit.USER,
     "exception",
     "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: if "
-    "it fails there too, the line is wrong; if not, the operator lacks a fake (meta) implementation.",
+    "it fails there too, the line is wrong; if not, its fake (meta) implementation raises it, or is missing.",
 )
 _RECOMPILE = _Verdict(
     Culprit.USER,

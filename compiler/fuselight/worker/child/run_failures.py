@@ -7,6 +7,7 @@ library frames only, not ours or torch's.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -40,6 +41,9 @@ _ONLY_COMPILED = (
 )
 _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 """Type of the exception by which torch.compile reports that an operator refused fake tensors."""
+
+_WITHOUT_FAKE = re.compile(r"no fake impl|'Meta' backend")
+"""In the messages by which torch says that an operator has no fake implementation."""
 
 _INTERNAL_ERROR = "InternalTorchDynamoError"
 _RESTORE = "restore what the code replaces before the compiled call, or do not replace it"
@@ -223,8 +227,17 @@ def may_be_of_inputs(failure: Failure) -> bool:
     return is_of_code and failure.next_step != _RESTORE
 
 
-def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, roots: Sequence[str]) -> Failure:
-    """Describe the failure of a directive's call, now that the same call was made without torch.compile."""
+def with_eager(
+    failure: Failure,
+    eager: EagerAttempt,
+    planned: PlannedCall,
+    roots: Sequence[str],
+    raised: BaseException | None = None,
+) -> Failure:
+    """Describe the failure of a directive's call, now that the same call was made without torch.compile.
+
+    `raised`: the exception of the failure.
+    """
     if failure.exception == _INTERNAL_ERROR:
         kind = type(eager.error).__name__
         message = f"{kind}: {first_line(eager.error)}" if eager.error is not None else ""
@@ -236,11 +249,7 @@ def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, root
             return replace(failure, handler=replace(failure.handler, is_tried=True))
         if failure.exception != _REFUSED_BY_OPERATOR:
             return replace(failure, next_step=_ONLY_COMPILED)
-        step = (
-            "The same call works without torch.compile: an operator on this line lacks a fake (meta) implementation. "
-            "Register one with torch.library.register_fake."
-        )
-        return replace(failure, next_step=step)
+        return _on_fake_tensors(failure, raised, roots)
     failure = replace(failure, handler=None)
     place = planned.location
     if eager.refusal and place is not None:
@@ -259,6 +268,39 @@ def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, root
         lookalike = next(tensor_lookalikes(planned.text), None)
         step += ": it passes `{}`, and a tensor is written as `{}`".format(*lookalike) if lookalike else ""
     return replace(failure, next_step=_other_error(failure, eager.error, roots) or f"{step}.")
+
+
+def _on_fake_tensors(failure: Failure, raised: BaseException | None, roots: Sequence[str]) -> Failure:
+    """Describe what an operator raised on the fake tensors with which torch.compile runs it, and only on them."""
+    works = "The same call works without torch.compile"
+    while raised is not None and type(raised).__module__.startswith("torch._dynamo"):
+        raised = raised.__cause__ or raised.__context__
+    if raised is None or _WITHOUT_FAKE.search(safe_text(raised)):
+        step = (
+            f"{works}: an operator on this line lacks a fake (meta) implementation. Register one with "
+            "torch.library.register_fake."
+        )
+        return replace(failure, next_step=step)
+    inner = user_stack(raised, roots)
+    if not inner:
+        step = (
+            f"{works} (tried): only the code by which torch finds the shapes of the result refuses these inputs. Put "
+            "torch.compiler.disable on this function."
+        )
+        return replace(failure, next_step=step)
+    place = inner[-1]
+    is_users = is_user_file(place.path, roots)
+    where = "this line" if is_users else f"line {place.line} of {os.path.basename(place.path)}"
+    step = (
+        f"{works} (tried). torch.compile runs {where} with fake tensors, which have shapes and dtypes, but no values, "
+        "and are of a class of their own. "
+    )
+    step += (
+        "Have the line accept them."
+        if is_users
+        else "Put torch.compiler.disable on the function that calls it."
+    )
+    return replace(failure, next_step=step, stack=(*failure.stack, *inner))
 
 
 def _other_error(failure: Failure, error: Exception, roots: Sequence[str]) -> str:

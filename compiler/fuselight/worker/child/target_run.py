@@ -453,7 +453,7 @@ def _failure_of_call(state: RunState, planned: PlannedCall, prepared: Prepared, 
     state.phases["eager"] = _perf_counter() - start
     if prepared.is_live:
         return run_failures.not_repeatable(failure, eager)
-    return run_failures.with_eager(failure, eager, planned, state.job.request.roots)
+    return run_failures.with_eager(failure, eager, planned, state.job.request.roots, error)
 
 
 def _forecast(state: RunState) -> None:

@@ -65,7 +65,7 @@ _BY_TYPE = {
         Culprit.USER,
         "exception",
         "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: "
-        "if it fails there too, the line is wrong; if not, the operator lacks a fake (meta) implementation.",
+        "if it fails there too, the line is wrong; if not, its fake (meta) implementation raises it, or is missing.",
     ),
     "RecompileError": FailureVerdict(
         Culprit.USER,

@@ -180,7 +180,7 @@ ROOMS = (
     _room(
         f"{_C}.worker.timed",
         "one process for each configuration of a benchmark or a search",
-        "shared adapters capture measure replay tune worker.child worker.processes",
+        "shared adapters capture measure replay tune worker.child worker.memory worker.processes",
         "torch",
     ),
     _room(
@@ -239,12 +239,12 @@ ROOMS = (
     _room(
         f"{_S}.explain.benchmarks",
         "measured time of each line, verdict, page, history",
-        "fuselight.shared base explain.kernels explain.pages",
+        "fuselight.shared base explain.kernels explain.memory explain.pages",
     ),
     _room(
         f"{_S}.explain.searches",
         "plan, page and decision of a search",
-        "fuselight.shared fuselight.tune base explain.benchmarks explain.pages",
+        "fuselight.shared fuselight.tune base explain.benchmarks explain.memory explain.pages",
     ),
     _room(
         f"{_S}.explain.memory",

@@ -138,14 +138,25 @@ class Unit:
         """Make the call with the inputs of `prepared`."""
         if self.work is Work.INFERENCE:
             return self.function(*prepared.args, **prepared.kwargs)
-        for leaf in self._leaves:  # as a training loop does before each step
-            leaf.grad = None
+        self.drop_gradients()
         outputs, notes = call_outputs(prepared, self.function, trained=bool(self._parameters))
         for note in notes:
             self.notes[note.text] = None
         if self._step is not None:
             self._step()
         return outputs
+
+    def lasting_tensors(self) -> list[torch.Tensor]:
+        """The tensors that are there throughout a call: of modules, and the inputs."""
+        tensors = tensors_in([self.prepared.args, self.prepared.kwargs])
+        for _, module in modules_of(self.prepared):
+            tensors += [*module.parameters(), *module.buffers()]
+        return tensors
+
+    def drop_gradients(self) -> None:
+        """Do what a training loop does before each step."""
+        for leaf in self._leaves:
+            leaf.grad = None
 
     @contextlib.contextmanager
     def noticing_changes(self, prepared: Prepared) -> Iterator[None]:

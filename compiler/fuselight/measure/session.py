@@ -156,9 +156,21 @@ class ConfigurationSession:
 
     def weigh(self) -> None:
         """Measure the peak memory of one call."""
-        peak, own = memory.peak_of(self.unit.prepare(), self.device, replayed=bool(self.compiled.cudagraphs))
+        measured = memory.memory_of(
+            self._unburdened_call,
+            self.device,
+            replayed=bool(self.compiled.cudagraphs),
+            lasting=self.unit.lasting_tensors,
+        )
         self.counted_us += self.us
-        self.row = replace(self.row, peak_bytes=peak, own_bytes=own)
+        self.row = replace(
+            self.row, peak_bytes=measured.peak, own_bytes=measured.own, memory=measured.tensors
+        )
+
+    def _unburdened_call(self) -> Callable[[], object]:
+        """A call before which no gradients are left, of whose end a CPU's allocator would not hear."""
+        self.unit.drop_gradients()
+        return self.unit.prepare()
 
     def round(self, calls: int) -> None:
         """Time one round of calls."""

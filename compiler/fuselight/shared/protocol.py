@@ -123,6 +123,8 @@ class MeasurePlan:
     profile: bool = True
     isolated: bool = False
     """Whether to also time each generated kernel alone."""
+    estimates_memory: bool = False
+    """Whether the peak of tensors is also estimated, after all that is measured."""
     device: str = ""
     """`cpu`, `cuda`, `cuda:1`; empty: the GPU if there is one, else the CPU."""
     keep_caches: str = ""
@@ -175,6 +177,8 @@ class TunePlan:
     jobs: int = 0
     """Compiles that run side by side; 0: as many as the cores and the memory allow."""
     accuracy: bool = True
+    estimates_memory: bool = False
+    """As in `MeasurePlan`; it is not part of the budget."""
     fixed: dict[str, str] = field(default_factory=dict)
     """Texts of files with verified fixes, by path: a further base for candidates, named with `+fixes`."""
     fixes: tuple[str, ...] = ()

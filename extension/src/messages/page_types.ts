@@ -65,6 +65,19 @@ export interface AccuracyCell {
   readonly place: PagePlace | null;
 }
 
+/** The peak of tensors in one call. */
+export interface MemoryCell {
+  /** All of it in words. */
+  readonly text: string;
+  /** By the allocator; null if it was not measured. */
+  readonly tensor_bytes: number | null;
+  readonly estimated_bytes: number | null;
+  /** What the allocator had of the driver; null on a CPU. */
+  readonly reserved_bytes: number | null;
+  /** Fragmentation: unused bytes in segments with tensors, at the end of the call; null on a CPU. */
+  readonly between_bytes: number | null;
+}
+
 /** One configuration. */
 export interface ConfigurationRow {
   readonly name: string;
@@ -82,6 +95,8 @@ export interface ConfigurationRow {
   readonly calls: number;
   readonly peak_bytes: number | null;
   readonly own_bytes: number | null;
+  /** Null if it was neither measured nor estimated. */
+  readonly memory: MemoryCell | null;
   readonly accuracy: AccuracyCell | null;
   readonly graph_breaks: number | null;
   readonly compiles: number | null;
@@ -300,6 +315,8 @@ export interface CandidateRow {
   readonly speedup: number | null;
   readonly first_us: number | null;
   readonly peak_bytes: number | null;
+  /** As in a benchmark. */
+  readonly memory: MemoryCell | null;
   /** Null if results were not compared. */
   readonly accurate: boolean | null;
   readonly accuracy: string;

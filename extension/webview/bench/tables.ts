@@ -78,8 +78,12 @@ function firstCell({ first_us, second_us }: ConfigurationRow): Cell {
   return [words.time(first_us), small(second_us === null ? "" : `second ${words.time(second_us)}`)];
 }
 
-function memoryCell({ peak_bytes, own_bytes }: ConfigurationRow): Cell {
-  return [words.bytes(peak_bytes), small(own_bytes === null ? "" : `${words.bytes(own_bytes)} by the call`)];
+function memoryCell({ peak_bytes, own_bytes, memory }: ConfigurationRow): Cell {
+  return [
+    words.bytes(peak_bytes),
+    small(own_bytes === null ? "" : `${words.bytes(own_bytes)} by the call`),
+    small(memory?.text ?? ""),
+  ];
 }
 
 function compilesCell({ compiles, recompiles }: ConfigurationRow): Cell {

@@ -162,6 +162,12 @@ function candidatesTable(rows: readonly CandidateRow[]): HTMLElement {
       { title: "Over eager", isNumber: true, cell: ({ speedup }) => words.speedup(speedup) },
       { title: "Results", cell: resultsCell },
       { title: "First call", isNumber: true, cell: ({ first_us }) => words.time(first_us) },
+      {
+        title: "Peak memory",
+        isNumber: true,
+        isKnown: ({ peak_bytes, memory }) => peak_bytes !== null || memory !== null,
+        cell: ({ peak_bytes, memory }) => [words.bytes(peak_bytes), small(memory?.text ?? "")],
+      },
       { title: "Compiled", isNumber: true, isKnown: ({ ready_s }) => ready_s !== null, cell: compiledCell },
     ],
     rows,

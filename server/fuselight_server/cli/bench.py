@@ -16,6 +16,7 @@ from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
+    add_estimate_option,
     add_measure_options,
     add_timed_device_option,
     asked_configurations,
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="measure the time of each kernel and line",
     )
+    add_estimate_option(parser)
     parser.add_argument(
         "--against",
         metavar="RUN|FILE",
@@ -74,6 +76,7 @@ def execute(options: argparse.Namespace) -> int:
         accuracy=options.accuracy,
         profile=options.profile,
         isolated=options.isolated,
+        estimates_memory=options.estimate,
         device=options.device,
     )
     names = asked_configurations(options)

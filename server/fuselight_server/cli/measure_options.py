@@ -67,6 +67,16 @@ def add_timed_device_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", type=_timed_device, default="", help=_TIMED_ON)
 
 
+def add_estimate_option(parser: argparse.ArgumentParser) -> None:
+    """Declare `--estimate`: whether memory is estimated besides what is measured."""
+    parser.add_argument(
+        "--estimate",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also estimate the peak memory, after all that is measured",
+    )
+
+
 def _timed_device(text: str) -> str:
     name = text.strip()
     if re.fullmatch(r"cpu|cuda(:\d+)?|", name.lower()):

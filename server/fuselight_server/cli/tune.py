@@ -18,6 +18,7 @@ from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
+    add_estimate_option,
     add_timed_device_option,
     add_work_options,
     search_budget,
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_work_options(parser, verb="tune")
     add_timed_device_option(parser)
+    add_estimate_option(parser)
     parser.add_argument(
         "--numerics",
         type=Numerics,
@@ -112,6 +114,7 @@ def execute(options: argparse.Namespace) -> int:
         only=options.only_names is not None,
         modes=MODES if options.modes else (),
         limit_seconds=options.time_limit,
+        estimates_memory=options.estimate,
     )
     check_output(options.paths, options.output)
     try:

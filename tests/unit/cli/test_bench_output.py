@@ -19,7 +19,7 @@ from fuselight.shared.protocol import (
     RunRequest,
     Target,
 )
-from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report
+from fuselight.shared.report import Culprit, Failure, GapKind, MeasuredMemory, Problem, Report
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli import bench
@@ -70,6 +70,27 @@ def test_configurations_may_have_commas_and_come_in_several_options(command: Ben
     backends = 'max-autotune+max_autotune_gemm_backends="ATEN,TRITON"'
     command.run("--compare", f"default, {backends}", "--compare", "eager", "--compare", "dynamic")
     assert command.options[0]["compare"] == ("default", backends, "eager", "dynamic")
+
+
+def test_the_peak_of_tensors_follows_the_table_with_its_estimate(command: BenchCommand) -> None:
+    memory = MeasuredMemory(4_000_000, 1_000_000, (), 6_000_000, 500_000)
+    command.reports = [benchmark(row("eager", memory=memory, estimated_bytes=4_000_000), row("default"))]
+    printed = command.run().stdout
+    assert (
+        "eager: tensors 4 MB: the estimate is the same; reserved 6 MB, 2 MB of it not used at the peak; "
+        "500 KB in pieces between tensors at the end\n"
+    ) in printed
+    assert "default: tensors" not in printed
+
+
+@pytest.mark.parametrize(("given", "is_estimated"), [((), True), (("--no-estimate",), False)])
+def test_memory_is_estimated_unless_that_is_skipped(
+    command: BenchCommand,
+    given: tuple[str, ...],
+    is_estimated: bool,  # noqa: FBT001 - both cases
+) -> None:
+    command.run(*given)
+    assert command.options[0]["plan"].estimates_memory is is_estimated
 
 
 @pytest.mark.parametrize("output", ["csv", "html"])

@@ -44,7 +44,7 @@ def test_settings_become_a_plan() -> None:
     assert warnings == ()
     assert plan_of(parsed.bench, compiled=True) == MeasurePlan(
         configurations=("eager", "max-autotune"), work=Work.TRAINING_STEP, seconds=1.0, rounds=3,
-        limit_seconds=60.0, cold_cache=True, device="cuda:1",
+        limit_seconds=60.0, cold_cache=True, device="cuda:1", estimates_memory=True,
     )  # fmt: skip
     named = plan_of(parsed.bench, compiled=True, names=["default"], work="inference")
     assert (named.configurations, named.work) == (("eager", "default"), Work.INFERENCE)

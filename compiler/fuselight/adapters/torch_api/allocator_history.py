@@ -8,7 +8,7 @@ read here, gives an error and no numbers.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -112,15 +112,20 @@ def read_snapshot(snapshot: Any, device: int, history: AllocatorHistory) -> None
         traces = snapshot["device_traces"]
         events = [_event(entry) for entry in (traces[device] if device < len(traces) else ())]
         history.events += [event for event in events if event is not None]
-        history.between_tensors = sum(
-            int(segment["total_size"]) - int(segment["allocated_size"])
-            for segment in snapshot["segments"]
-            if segment["device"] == device and segment["allocated_size"]
-        )
+        history.between_tensors = between_tensors(snapshot["segments"], device)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise AllocatorHistoryError(
             f"the allocator's history is of another form than this torch's: {error!r}"
         ) from error
+
+
+def between_tensors(segments: Iterable[Mapping[str, Any]], device: int) -> int:
+    """Bytes in segments with tensors that no tensor has. Raises KeyError for segments of another release."""
+    return sum(
+        int(segment["total_size"]) - int(segment["allocated_size"])
+        for segment in segments
+        if segment["device"] == device and segment["allocated_size"]
+    )
 
 
 def _event(entry: Mapping[str, Any]) -> AllocatorAction | None:

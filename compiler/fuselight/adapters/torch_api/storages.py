@@ -266,6 +266,11 @@ def keyed(tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
     return {key: part for key, part in parts if key is not None}
 
 
+def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes of the storages of the tensors, each once."""
+    return sum(tensor.untyped_storage().nbytes() for tensor in keyed(tensors).values())
+
+
 def storage_key(tensor: torch.Tensor) -> int | None:
     """What tells the storage of a tensor from others that are alive; None for a layout without one."""
     if tensor.layout is not torch.strided:

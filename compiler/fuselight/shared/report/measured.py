@@ -14,6 +14,7 @@ from typing import Annotated
 from fuselight.shared.codec import Between
 from fuselight.shared.report.failure import Failure
 from fuselight.shared.report.kernels import GeneratedGraph
+from fuselight.shared.report.memory import MeasuredMemory
 from fuselight.shared.report.place import Location, Stack
 
 Microseconds = Annotated[float, Between(1e-6, 1e15)]
@@ -263,6 +264,11 @@ class MeasuredConfiguration:
     """Peak memory of one steady call, with parameters and inputs: device memory, or resident memory on a CPU."""
     own_bytes: int | None = None
     """Part of `peak_bytes` that was not present before the call."""
+    memory: MeasuredMemory | None = None
+    """What the allocator of tensors says of one steady call, without lines. On a CPU, whose allocator keeps no
+    count, by the profiler: `peak_bytes` is resident memory there."""
+    estimated_bytes: int | None = None
+    """Bytes of tensors at the peak of the same call, estimated on fake tensors; None where that was not done."""
     accuracy: Accuracy | None = None
     """None for the reference itself, and if not requested."""
     profile: Profile | None = None

@@ -136,7 +136,7 @@ class MeasuredMemory:
     held: tuple[HeldMemory, ...] = ()
     """All that is allocated at the peak, most bytes first: the sum is `bytes`. Each use as in an estimate."""
     reserved: int | None = None
-    """Bytes that the allocator had of the driver at the peak; None on a CPU, whose allocator keeps none."""
+    """Bytes that the allocator had of the driver, at most; None on a CPU, whose allocator keeps none."""
     between_tensors: int | None = None
     """Fragmentation: bytes at the end of the step in segments with tensors that are not allocated; None on a CPU."""
 

@@ -33,11 +33,14 @@ from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import ChildJob, RunState, keep, kept_folder
 from fuselight.worker.processes import children, process
 from fuselight.worker.timed import configuration
+from fuselight.worker.timed.estimated_peaks import ESTIMATE, with_estimates
 
 _LEAVES = 10.0
 """Seconds that a process has to exit after its last order."""
 _LOOKS = 0.2
 """Seconds between checks whether a process that has not answered is still alive."""
+_ESTIMATES = 60.0
+"""Seconds that an estimate of memory may take."""
 _PAUSE = 0.005
 _SAYS = 0.3
 """Seconds that a process has to record its position."""
@@ -86,12 +89,32 @@ def coordinate(state: RunState) -> None:
     benchmark = Measuring(plan, names, start, functools.partial(state.progress.tell, "measure"), known, load)
     try:
         with state.step("measure", "starting"):
-            result.measured = benchmark.run()
+            measured = result.measured = benchmark.run()
+        if plan.estimates_memory and not state.failures:
+            estimated = estimated_peaks(state, state.job)
+            rows = with_estimates(measured.configurations, estimated)
+            result.measured = replace(measured, configurations=rows)
     finally:
         result.measured = result.measured or benchmark.measured()
         result.captured = merged_report(started, result.captured)
         result.imported.extend(libraries(started))
         _explain(state, result.measured)
+
+
+def estimated_peaks(state: RunState, job: ChildJob) -> Measured | None:
+    """Estimate what the configurations of a job need, in a process of its own; None if that fails or takes long."""
+    state.progress.tell("measure", "estimating memory")
+    try:
+        process = ConfigurationProcess(job, ESTIMATE)
+    except OSError:
+        return None
+    try:
+        report = process.last_report(_ESTIMATES)
+    finally:
+        process.end()
+    if report is not None:
+        state.notes.extend(note for note in report.notes if note.kind == "workspaces")
+    return report.measured if report is not None else None
 
 
 def _configuration_name(text: str) -> str:
@@ -224,6 +247,10 @@ class ConfigurationProcess:
     def has_answer(self) -> bool:
         """Whether `answer` returns, or raises, without waiting."""
         return self._channel.poll(0) or self._process.wait(0) is not None
+
+    def last_report(self, seconds: float) -> Report | None:
+        """The report that the process leaves when it ends by itself; None if it has not ended after `seconds`."""
+        return self._read_report("answer.json") if self._process.wait(seconds) == 0 else None
 
     def pause(self) -> None:
         """Stop the process and everything that it has started, so that others can be timed."""

@@ -40,6 +40,7 @@ from fuselight.worker.child.progress import identity
 from fuselight.worker.child.state import ChildJob, RunState
 from fuselight.worker.child.target_run import Climb, report_descriptors, run_target
 from fuselight.worker.processes import process
+from fuselight.worker.timed.estimated_peaks import ESTIMATE, estimate
 from fuselight.worker.timed.order_handlers import (
     CACHES,
     ConfigurationOrders,
@@ -58,6 +59,9 @@ _MULTIPLICATIONS, _CHOICES = "multiplications", "choices"
 def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     """Serve orders until the coordinator closes the channel; ends the process."""
     process.die_with_parent(parent)
+    if name == ESTIMATE:
+        channel.close()
+        estimate(job)
     request = job.request
     kept, shared = job.plan.keep_caches, job.plan.inductor_cache
     own_caches = vector_units.own_caches()

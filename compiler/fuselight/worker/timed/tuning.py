@@ -44,7 +44,8 @@ from fuselight.tune.turns import Turns, shared_folder
 from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import RunState, keep
 from fuselight.worker.processes import children
-from fuselight.worker.timed.benchmark import ConfigurationProcess, libraries, merged_report
+from fuselight.worker.timed.benchmark import ConfigurationProcess, estimated_peaks, libraries, merged_report
+from fuselight.worker.timed.estimated_peaks import with_estimates
 
 _COMPILES_NOTHING = frozenset({FLOAT64, EAGER})
 _AS_TORCH = _COMPILES_NOTHING.union(MODES)
@@ -75,7 +76,9 @@ def tune(state: RunState) -> None:
     search = searching.search()
     try:
         with state.step("measure", "starting"):
-            result.tuned = search.run()
+            tuned = result.tuned = search.run()
+        if plan.estimates_memory and not state.failures:
+            result.tuned = searching.with_estimates(tuned)
     finally:
         result.tuned = result.tuned or search.tuned()
         result.imported.extend(searching.libraries())
@@ -182,6 +185,17 @@ class _TimedSearch:
         """Processes that compile kernels for a candidate: more where Inductor compiles several for each operator."""
         times_kernels = name not in _COMPILES_NOTHING and parse_configuration(name).times_kernels
         return max(1, int(self._cores // (2 if times_kernels else self._jobs)))
+
+    def with_estimates(self, tuned: Tuned) -> Tuned:
+        """The search with the estimated peaks of configurations that are measured for comparison."""
+        plan = MeasurePlan(work=self._plan.work, call=self._plan.call, device=self._plan.device)
+        request = self._request.of_kind(MeasureRequest, plan=plan)
+        estimated = estimated_peaks(self._state, replace(self._state.job, request=request))
+        rows = with_estimates([candidate.configuration for candidate in tuned.candidates], estimated)
+        pairs = zip(tuned.candidates, rows, strict=True)
+        return replace(
+            tuned, candidates=tuple(replace(candidate, configuration=row) for candidate, row in pairs)
+        )
 
     def libraries(self) -> Iterator[str]:
         """The installed modules that the configurations have imported."""

@@ -55,7 +55,10 @@ async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: C
     await session.permit(paths, caller)
     work_of_call = _WORKS.get(arguments["work"])
     plan = MeasurePlan(
-        work=work_of_call, seconds=arguments["seconds"], device=_timed_device(arguments["device"])
+        work=work_of_call,
+        seconds=arguments["seconds"],
+        device=_timed_device(arguments["device"]),
+        estimates_memory=True,
     )
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
@@ -138,6 +141,7 @@ def _configuration(row: ConfigurationRow) -> dict[str, Any]:
         "accuracy": "not compared" if accuracy is None or accuracy.passed is None else accuracy.text,
         "is_accurate": None if accuracy is None else accuracy.passed,
         "peak_memory": format_size(row.peak_bytes) if row.peak_bytes is not None else "",
+        "memory": row.memory.text if row.memory is not None else "",
         "first_call": format_time(row.first_us) if row.first_us is not None else "",
         "graph_breaks": row.graph_breaks,
         "recompilations": row.recompiles,
@@ -199,6 +203,7 @@ async def _tune(session: AgentSession, arguments: dict[str, Any], caller: Caller
         budget_seconds=arguments["budget_seconds"],
         numerics=Numerics(arguments["numerics"]),
         candidates=names,
+        estimates_memory=True,
     )
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:

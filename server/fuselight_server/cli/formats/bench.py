@@ -202,7 +202,8 @@ def _print_rows(measured_page: MeasuredPage, terminal: Terminal, *, printed: Seq
     for row in rows:
         name = configuration_title(row.name)
         why = [f"failed: {row.failure}"] if row.failure and row.failure not in printed else []
-        for text in (*why, *row.notes):
+        memory = [row.memory.text] if row.memory is not None else []
+        for text in (*why, *memory, *row.notes):
             terminal.print(f"{name}: {text}")
         if row.accuracy is not None and row.accuracy.passed is not True:
             _print_accuracy(name, row.accuracy, terminal)

@@ -145,7 +145,8 @@ def _print_candidates(
         terminal.print((_LEGEND, "dim"))
     for row in tried:
         accuracy = [row.accuracy] if row.accurate is False else []
-        for text in [*([row.why] if row.why and row.why not in printed else []), *accuracy]:
+        memory = [row.memory.text] if row.memory is not None else []
+        for text in [*([row.why] if row.why and row.why not in printed else []), *accuracy, *memory]:
             terminal.print(f"{row.label}: {text}")
     for row in candidates:
         if row.outcome is TuneOutcome.SKIPPED:

@@ -168,6 +168,8 @@ def benchmark_summary(result: MeasuredResult) -> str:
         return _nothing(result)
     measured = shown.report.measured
     text = f"{benchmark_times(measured, _CONFIGURATIONS)}, measured on {words.device(measured.machine)}"
+    peaks = words.peaks_of_tensors(measured, _CONFIGURATIONS)
+    text += f"; {peaks}" if peaks else ""
     return f"{text}{caveats(shown)}{_later_sentence(result)}"
 
 

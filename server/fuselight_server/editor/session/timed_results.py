@@ -166,6 +166,7 @@ def plan_of(
         seconds=max(settings.seconds, _LEAST_SECONDS),
         limit_seconds=settings.time_limit,
         cold_cache=settings.cold_cache,
+        estimates_memory=True,
         device=settings.device.strip(),
     )
 
@@ -292,6 +293,7 @@ def tune_plan_of(settings: TuneSettings, path: str) -> TunePlan:
         fixed_modules=settings.fixed_modules,
         candidates=candidates(settings.candidates),
         modes=MODES if settings.modes else (),
+        estimates_memory=True,
         limit_seconds=settings.time_limit,
         artifacts=str(tuned_path(path).parent) if settings.artifacts else "",
     )

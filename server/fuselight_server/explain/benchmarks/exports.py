@@ -112,7 +112,7 @@ COLUMNS: tuple[str, ...] = (
     "speedup", "clock", "wall_us", "first_us", "second_us", "peak_bytes", "own_bytes", "accurate", "count",
     "estimate_us", "isolated_us", "bandwidth_gbs", "tflops", "of_limit", "note", "unsteady", "calls", "graph_breaks",
     "compiles", "recompiles", "joined", "phase", "cosine", "absolute", "relative", "start_us", "depth", "compile_id",
-    "sampled", "before_us", "change", "file",
+    "sampled", "before_us", "change", "file", "tensor_bytes", "estimated_bytes", "reserved_bytes", "between_bytes",
 )  # fmt: skip
 """Which are filled depends on `table`: `configuration`, `tensor`, `line`, `kernel`, `where`, `step`, `comparison`,
 `verdict`, `about`, `note`."""
@@ -162,6 +162,7 @@ def _configuration(row: ConfigurationRow) -> Iterator[Row]:
     messages = [row.failure or "", accuracy.text, *row.notes]
     yield {
         **_known(row),
+        **(_known(row.memory) if row.memory is not None else {}),
         "table": "configuration",
         "configuration": row.name,
         "name": None,

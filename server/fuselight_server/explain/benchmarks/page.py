@@ -16,6 +16,7 @@ from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
     format_list,
+    format_size,
     format_target,
     format_time,
     format_time_range,
@@ -29,6 +30,7 @@ from fuselight_server.explain.benchmarks.page_types import (
     LineRow,
     MachineFact,
     MeasuredPage,
+    MemoryCell,
     PagePlace,
     ProfileDetails,
     Roofline,
@@ -58,6 +60,7 @@ from fuselight_server.explain.benchmarks.timing_stats import (
 )
 from fuselight_server.explain.benchmarks.verdict import verdict
 from fuselight_server.explain.kernels.shares import place_of
+from fuselight_server.explain.memory.words import allocated_in_words, workspace_notes
 from fuselight_server.explain.pages.page_data import finite
 
 if TYPE_CHECKING:
@@ -394,7 +397,13 @@ def notes(report: Report, measured: Measured) -> list[str]:
         "eager is nondeterministic: its results differ from run to run": measured.random is True,
     }
     true = [text for text, is_so in answer.items() if is_so]
-    return [*true, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
+    return [
+        *true,
+        *_profiled_otherwise(measured),
+        *measured.machine.notes,
+        *workspace_notes(report),
+        *_lost(report),
+    ]
 
 
 def _profiled_otherwise(measured: Measured) -> Iterator[str]:
@@ -449,11 +458,27 @@ def _row(
         calls=timing.calls if timing is not None else 0,
         peak_bytes=configuration.peak_bytes,
         own_bytes=configuration.own_bytes,
+        memory=memory_cell(configuration),
         accuracy=None if configuration.accuracy is None else _accuracy(configuration.accuracy, report, view),
         graph_breaks=configuration.graph_breaks,
         compiles=configuration.compiles,
         recompiles=configuration.recompiles,
         notes=(*configuration.notes, *_earlier(timing), *alone),
+    )
+
+
+def memory_cell(configuration: MeasuredConfiguration) -> MemoryCell | None:
+    """The peak of a configuration's tensors, measured and estimated."""
+    measured, estimated = configuration.memory, configuration.estimated_bytes
+    if measured is None:
+        text = f"estimated {format_size(estimated)} of tensors" if estimated is not None else ""
+        return MemoryCell(text, None, estimated, None, None) if text else None
+    return MemoryCell(
+        f"tensors {allocated_in_words(estimated, measured)}",
+        measured.bytes,
+        estimated,
+        measured.reserved,
+        measured.between_tensors,
     )
 
 

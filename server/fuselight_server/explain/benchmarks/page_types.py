@@ -46,6 +46,21 @@ class AccuracyCell:
 
 
 @dataclass(frozen=True)
+class MemoryCell:
+    """The peak of tensors in one call."""
+
+    text: str
+    """All of it in words."""
+    tensor_bytes: int | None
+    """By the allocator; None if it was not measured."""
+    estimated_bytes: int | None
+    reserved_bytes: int | None
+    """What the allocator had of the driver; None on a CPU."""
+    between_bytes: int | None
+    """Fragmentation: unused bytes in segments with tensors, at the end of the call; None on a CPU."""
+
+
+@dataclass(frozen=True)
 class ConfigurationRow:
     """One configuration."""
 
@@ -64,6 +79,8 @@ class ConfigurationRow:
     calls: int
     peak_bytes: int | None
     own_bytes: int | None
+    memory: MemoryCell | None
+    """None if it was neither measured nor estimated."""
     accuracy: AccuracyCell | None
     graph_breaks: int | None
     compiles: int | None

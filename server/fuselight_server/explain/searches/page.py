@@ -13,9 +13,10 @@ from fuselight.shared.report import Skip, TuneOutcome
 from fuselight.shared.tuned_code import compile_code, replay_code
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.benchmarks import words as measured_words
-from fuselight_server.explain.benchmarks.page import accuracy_words
+from fuselight_server.explain.benchmarks.page import accuracy_words, memory_cell
 from fuselight_server.explain.benchmarks.page import machine as machine_facts
 from fuselight_server.explain.benchmarks.timing_stats import clock_of, spread_of, timing_of, varies
+from fuselight_server.explain.memory.words import workspace_notes
 from fuselight_server.explain.pages.page_data import finite
 from fuselight_server.explain.searches import words
 from fuselight_server.explain.searches.measurements import (
@@ -125,7 +126,7 @@ def page(
         modes_seconds=tuned.modes_seconds,
         statements=tuple(words.statements(tuned)),
         machine=machine_facts(tuned.machine, report),
-        notes=(*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *lost),
+        notes=(*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *workspace_notes(report), *lost),
         result=_result(tuned.result, tuned, report),
         comparison=tuple(_comparison(tuned)),
         knobs=tuple(map(_knob, tuned.knobs)),
@@ -208,6 +209,7 @@ def _candidate(candidate: TuneCandidate, tuned: Tuned, measured: Measured) -> Ca
         speedup=over_eager(tuned, row.name),
         first_us=row.first_us,
         peak_bytes=row.peak_bytes,
+        memory=memory_cell(row),
         accurate=accuracy.passed if accuracy is not None else None,
         accuracy=accuracy_words(accuracy) if accuracy is not None else "",
         stage=candidate.stage,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuselight.shared.report import TuneOutcome
-from fuselight_server.explain.benchmarks.page_types import MachineFact
+from fuselight_server.explain.benchmarks.page_types import MachineFact, MemoryCell
 from fuselight_server.explain.pages.page_data import PageHead
 
 
@@ -55,6 +55,8 @@ class CandidateRow:
     """Eager's time divided by its time."""
     first_us: float | None
     peak_bytes: int | None
+    memory: MemoryCell | None
+    """As in a benchmark."""
     accurate: bool | None
     """None if results were not compared."""
     accuracy: str

@@ -21,6 +21,8 @@ from fuselight.shared.report import (
     Device,
     Failure,
     GapKind,
+    MeasuredMemory,
+    Note,
     Problem,
     TensorError,
 )
@@ -72,6 +74,17 @@ FULL = benchmark(
     problems=(Problem("guards", "the guards", "torch does not say"),),
     of={"cold_cache": True},
 )  # fmt: skip
+
+
+MEMORY = MeasuredMemory(4_000_000, 1_000_000, (), 6_000_000, 500_000)
+RESERVED = "reserved 6 MB, 2 MB of it not used at the peak; 500 KB in pieces between tensors at the end"
+WITH_MEMORY = benchmark(
+    row("eager", memory=MEMORY, estimated_bytes=3_960_000),
+    row("default", memory=MeasuredMemory(2_000_000, 1_000_000)),
+    row("max-autotune", None, failure=FAILURE, estimated_bytes=5_000_000),
+    row("dynamic"),
+    notes=(Note("workspaces", "The target has convolutions."), Note("fake_tensors", "built on fake tensors")),
+)
 
 
 def full(**around: Any) -> MeasuredPage:
@@ -362,4 +375,25 @@ def test_results_that_were_not_compared_say_why() -> None:
     assert texts == [
         "as eager within a tolerance of 0.0001 (1 tensor against float64)",
         "not compared: it returns nothing",
+    ]
+
+
+def test_tensors_have_their_estimate_reserved_memory_and_pieces_apart() -> None:
+    shown = page(WITH_MEMORY, VIEW)
+    cells = [configuration.memory for configuration in shown.configurations]
+    assert [cell.text if cell is not None else "" for cell in cells] == [
+        f"tensors 4 MB: the estimate is 1.0% lower; {RESERVED}",
+        "tensors 2 MB",
+        "estimated 5 MB of tensors",
+        "",
+    ]
+    assert "The target has convolutions." in shown.notes
+    assert "built on fake tensors" not in shown.notes
+    rows = [row for row in csv.DictReader(io.StringIO(as_csv(shown))) if row["table"] == "configuration"]
+    names = ("tensor_bytes", "estimated_bytes", "reserved_bytes", "between_bytes")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("4000000", "3960000", "6000000", "500000"),
+        ("2000000", "", "", ""),
+        ("", "5000000", "", ""),
+        ("", "", "", ""),
     ]

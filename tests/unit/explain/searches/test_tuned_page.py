@@ -13,6 +13,7 @@ from fuselight.shared.report import (
     Confirmation,
     Culprit,
     Failure,
+    MeasuredMemory,
     RaceSample,
     TuneCandidate,
     Tuned,
@@ -213,3 +214,21 @@ def test_every_outcome_is_one_that_the_page_knows() -> None:
         outcome.value for outcome in TuneOutcome
     }
     assert tuned().finished
+
+
+def test_a_candidate_has_its_peak_of_tensors_with_the_estimate() -> None:
+    memory = MeasuredMemory(4_000_000, 1_000_000, (), 6_000_000, 0)
+    known = TuneCandidate(
+        row("reduce-overhead", memory=memory, estimated_bytes=4_400_000), TuneOutcome.SLOWER
+    )
+    target = disturbed(candidates=(*tuned().candidates, known))
+    cells = {row["name"]: row["memory"] for row in page_data(replace(search(), tuned=target))["candidates"]}
+    assert cells["reduce-overhead"] == {
+        "text": "tensors 4 MB: the estimate is 10% higher; reserved 6 MB, 2 MB of it not used at the peak; "
+        "0 B in pieces between tensors at the end",
+        "tensor_bytes": 4_000_000,
+        "estimated_bytes": 4_400_000,
+        "reserved_bytes": 6_000_000,
+        "between_bytes": 0,
+    }
+    assert cells["default"] is None

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor import inductor_prims
 from torch._inductor.select_algorithm import extern_kernels
 
-from fuselight.adapters.torch_api.inductor.kernel_recording import KernelRecorder, without_graph_caches
+from fuselight.adapters.torch_api.inductor.kernel_recording import (
+    KernelRecorder,
+    LoweredGraph,
+    RecordedBuffer,
+    without_graph_caches,
+)
+from fuselight.adapters.torch_api.settings import eager_random_numbers
 from fuselight.measure.accuracy.kernel_replay import ReplayedLine, replay_kernels
 
 pytestmark = [pytest.mark.torch, pytest.mark.contract]
@@ -71,3 +78,89 @@ def test_a_nan_in_another_place_is_wrong(replayed: Callable[[Any], ReplayedLine]
     line = replayed(wrong)
     assert line.replay.kernel == "extern_kernels.mm"
     assert line.stack[-1].line == product.__code__.co_firstlineno + 1
+
+
+def dropped() -> LoweredGraph:
+    """A graph as Inductor lowers dropout; the name of the mask comes after that of the value."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    seeds = graph.call_function(inductor_prims.seeds, (1, torch.device("cpu")))
+    seed = graph.call_function(inductor_prims.lookup_seed, (seeds, 0))
+    drawn = graph.call_function(inductor_prims.random, ([32, 64], seed, "rand"))
+    kept = graph.call_function(torch.ops.aten.gt.Scalar, (drawn, 0.3))
+    product = graph.call_function(torch.ops.aten.mul.Tensor, (kept, x))
+    result = graph.call_function(torch.ops.aten.mul.Tensor, (product, 1 / 0.7))
+    graph.output((result, kept))
+    for node in (x, drawn, product, result):
+        node.meta["val"] = torch.empty(32, 64, device="meta")
+    kept.meta["val"] = torch.empty(32, 64, dtype=torch.bool, device="meta")
+    seeds.meta["val"] = torch.empty(1, dtype=torch.int64, device="meta")
+    return LoweredGraph(graph, {"buf0": seeds, "buf1": result, "buf2": kept})
+
+
+def replayed_dropout(
+    seed: int, *, share: float = 0.3, factor: float = 1.0, has_mask: bool = True
+) -> ReplayedLine:
+    """What a replay says of a kernel that drops elements with a probability, and multiplies by a wrong factor."""
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randn(32, 64, generator=draw)
+    x[0, 0] = 1e4  # dropped or not, it decides how far two draws are apart
+    mask = torch.rand(32, 64, generator=draw) > share
+    lowered = dropped()
+    lowered.inputs["x"] = x
+    seeds = torch.randint(-(2**63), 2**63 - 1, (1,), generator=draw)
+    written = {"buf0": ("aten.randint", seeds), "buf1": ("cpp_fused_0", mask * x / 0.7 * factor)}
+    if has_mask:
+        written["buf2"] = "cpp_fused_0", mask
+    lowered.buffers = {name: RecordedBuffer(name, *known) for name, known in written.items()}
+    before = torch.get_rng_state()
+    line = replay_kernels([lowered])
+    assert torch.equal(torch.get_rng_state(), before), "the program goes on with its own random numbers"
+    return line
+
+
+_LARGEST_IS_DROPPED = (0, 1, 3, 8, 14, 20)
+"""Seeds: draws of the operators keep the element in most cases."""
+
+
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_right_dropout_is_never_suspected(*, has_mask: bool) -> None:
+    for seed in _LARGEST_IS_DROPPED:
+        replay = replayed_dropout(seed, has_mask=has_mask).replay
+        assert (replay.kernel, replay.judged) == ("", 1 + has_mask), replay
+        assert replay.unjudged == {"a few random numbers": 1}
+
+
+def test_a_wrong_factor_of_dropout_is_seen_next_to_the_mask_that_the_kernel_drew() -> None:
+    replay = replayed_dropout(0, factor=1.001).replay
+    assert (replay.buffer, replay.distribution) == ("buf1", "")
+    assert replay.steps > 100
+    assert replay.eager_steps < 4
+
+
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_a_wrong_share_of_dropout_is_another_distribution(*, has_mask: bool) -> None:
+    replay = replayed_dropout(0, share=0.7, has_mask=has_mask).replay
+    assert replay.kernel == "cpp_fused_0"
+    assert replay.buffer == ("buf2" if has_mask else "buf1")
+    assert replay.distribution.startswith("share of zeros 0.7")
+
+
+def test_results_of_one_library_call_are_its_own() -> None:
+    def dropped_product(x: torch.Tensor) -> torch.Tensor:
+        return torch.mm(torch.nn.functional.dropout(torch.mm(x, x), 0.3), x)
+
+    recorder = KernelRecorder()
+    torch.compiler.reset()
+    with recorder.active(), without_graph_caches(), eager_random_numbers():
+        compiled = torch.compile(dropped_product)
+        given = torch.linspace(-1, 1, 1024).reshape(32, 32)
+        compiled(given)
+        with recorder.recording():
+            compiled(given)
+    torch.compiler.reset()
+    (graph,) = recorder.graphs
+    kernels = [buffer.kernel.removeprefix("torch.ops.") for buffer in graph.buffers.values()]
+    assert kernels == ["extern_kernels.mm", "aten.native_dropout.default", "extern_kernels.mm"]
+    replay = replay_kernels([graph]).replay
+    assert (replay.kernel, replay.judged, replay.not_evaluated) == ("", 3, 0)

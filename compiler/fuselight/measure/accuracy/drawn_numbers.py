@@ -38,14 +38,14 @@ class _DrawingFunctions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function, and compare the generators before and after it."""
         del types
-        before = _states()
+        before = generator_states()
         result = func(*args, **(kwargs or {}))
-        if not all(map(torch.equal, before, _states())):
+        if not all(map(torch.equal, before, generator_states())):
             self.names[getattr(func, "__name__", "").strip("_")] = None
         return result
 
 
-def _states() -> list[torch.Tensor]:
+def generator_states() -> list[torch.Tensor]:
     """The state of each default generator."""
     of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     return [torch.get_rng_state(), *of_gpus]

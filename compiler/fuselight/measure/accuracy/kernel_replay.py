@@ -1,14 +1,16 @@
 """Replays kernels of generated code on their own inputs: each buffer next to the operators that it stands for.
 
 The operators run from buffers that earlier kernels wrote, in their own dtype and in float64, so that an error is the
-kernel's own. Invariant: a buffer is called wrong only if it holds the value of no other operator of its graph that was
-tried, and if no later kernel writes it.
+kernel's own. Random numbers that a kernel wrote are taken as it wrote them; operators that draw others are compared by
+their distribution. Invariant: a buffer is called wrong only if it holds the value of no other operator of its graph
+that was tried, and if no later kernel writes it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +19,7 @@ from torch.fx.node import map_arg
 
 from fuselight.adapters.torch_api.inductor.kernel_recording import LoweredGraph, RecordedBuffer
 from fuselight.capture.dynamo import stacks
+from fuselight.measure.accuracy import drawn_values
 from fuselight.measure.accuracy.wide_attention import wide_form
 from fuselight.shared.report import KernelReplay, Stack
 from fuselight.shared.report.failure import first_line
@@ -27,6 +30,7 @@ _MEAN_STEPS = 1.0
 """Rounding steps that a kernel may be off, besides a multiple of those of its operators: the largest, and the mean."""
 _REDUCTIONS = ("aten.sum", "aten.mean", "aten.mm", "aten.bmm", "aten.addmm")
 _WORDS = 200
+_WRITTEN_AGAIN = "written again by a later kernel"
 _MAX_TRIED = 24
 """Other operators whose value a buffer may have."""
 Values = Mapping[torch.fx.Node, torch.Tensor]
@@ -48,7 +52,7 @@ def replay_kernels(graphs: Sequence[LoweredGraph]) -> ReplayedLine:
     first: tuple[RecordedBuffer, _Judged] | None = None
     for graph in graphs:
         cut: dict[torch.fx.Node, torch.Tensor] = _inputs_of(graph)
-        for buffer in graph.buffers.values():
+        for buffer in _in_order(graph):
             judged = _judged(graph, buffer, cut)
             counts[judged.kind] += 1
             if judged.why:
@@ -63,7 +67,20 @@ def replay_kernels(graphs: Sequence[LoweredGraph]) -> ReplayedLine:
     buffer, judged = first
     ours, eager = first[1].wrong
     stack = tuple(place for place in stacks.of_node(first[1].node) if stacks.is_shown(place.path))
-    return ReplayedLine(KernelReplay(buffer.kernel, buffer.name, ours, eager, **counts), stack)
+    replay = KernelReplay(buffer.kernel, buffer.name, ours, eager, distribution=judged.distribution, **counts)
+    return ReplayedLine(replay, stack)
+
+
+def _in_order(graph: LoweredGraph) -> Iterator[RecordedBuffer]:
+    """The buffers as kernels wrote them; those of one kernel by their operators: a mask before its reader."""
+    order = {node: at for at, node in enumerate(graph.graph.nodes)}
+
+    def place(buffer: RecordedBuffer) -> int:
+        node = graph.nodes.get(buffer.name)
+        return len(order) if node is None else order.get(node, len(order))
+
+    for _, of_kernel in itertools.groupby(graph.buffers.values(), key=lambda buffer: buffer.kernel):
+        yield from sorted(of_kernel, key=place)
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,8 @@ class _Judged:
     """Why it was not judged."""
     wrong: tuple[float, float] | None = None
     """The largest errors of the kernel and of its operators, if it is wrong."""
+    distribution: str = ""
+    """How its random numbers are apart from those of its operators, if they are."""
 
 
 def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged:
@@ -95,6 +114,8 @@ def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged
             if not _is_wrong(errors):
                 return _Judged("judged", value, node)
             wrong = wrong or errors[0]
+    except drawn_values.DrawnError:
+        return _of_drawn(graph, buffer, node, cut)
     except Exception as error:  # noqa: BLE001 - an operator may lack a form in float64
         words = f"{node.target}: {type(error).__name__}: {first_line(error)}"
         return _of_other_node(graph, buffer, cut) or _Judged("not_evaluated", values[0], node, words)
@@ -105,10 +126,33 @@ def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged
     return _Judged("not_evaluated" if why else "judged", values[0], node, why, None if why else wrong)
 
 
+def _of_drawn(graph: LoweredGraph, buffer: RecordedBuffer, node: torch.fx.Node, cut: Values) -> _Judged:
+    """The verdict on a buffer of an operator that draws random numbers, or needs some that no kernel wrote."""
+    value = buffer.value
+    if value.numel() < drawn_values.MIN_ELEMENTS:
+        return _Judged("not_evaluated", value, node, "a few random numbers")
+
+    def difference(other: torch.fx.Node) -> str:
+        try:
+            return drawn_values.other_distribution(value, lambda: _evaluated(other, cut, is_wide=False))
+        except Exception as error:  # noqa: BLE001 - an input may have no value
+            return first_line(error)
+
+    text = difference(node)
+    if not text:
+        return _Judged("judged", value, node)
+    if buffer.last is not None:
+        return _Judged("not_evaluated", value, node, _WRITTEN_AGAIN)
+    alike = [other for other in graph.graph.nodes if other is not node and _is_like(other, value)]
+    if any(other.op != "output" and not difference(other) for other in alike[:_MAX_TRIED]):
+        return _Judged("unmapped", value, node, "of another operator than Inductor says")
+    return _Judged("judged", value, node, wrong=(0.0, 0.0), distribution=text)
+
+
 def _why_not_accused(buffer: RecordedBuffer) -> str:
     """Why a buffer that differs from its operator's value is not called wrong; empty if it is."""
     if buffer.last is not None:
-        return "written again by a later kernel"
+        return _WRITTEN_AGAIN
     return "" if buffer.value.is_floating_point() else "integers that differ, as indices of equal values may"
 
 
@@ -184,7 +228,8 @@ _Errors = tuple[tuple[float, float], tuple[float, float], bool]
 
 
 def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
-    own = _evaluated(node, cut, is_wide=False)
+    """Raises DrawnError if the operators draw random numbers."""
+    own = drawn_values.once(lambda: _evaluated(node, cut, is_wide=False))
     if own.shape != value.shape or own.dtype is not value.dtype:
         raise ValueError("its operators give another shape or dtype")
     if not value.is_floating_point():

@@ -98,6 +98,8 @@ class KernelReplay:
     """Buffers that a later kernel writes again, or whose operators do not run in float64."""
     unjudged: dict[str, int] = field(default_factory=dict)
     """The buffers that were not judged by the reason, in words."""
+    distribution: str = ""
+    """How its random numbers are apart from those of its operators, if that is what is wrong."""
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,10 @@ def test_infinities_that_float64_has_too_and_those_of_inputs() -> None:
             "replayed on its own inputs, `buf2` is 840 rounding steps off, and its operators in eager mode 1. Of 6 ",
         ),
         (KernelReplay("cpp_0", "buf2", 0.0, 0.0, 1), "`buf2` has NaN or infinity elsewhere. Of 1 buffer,"),
+        (
+            KernelReplay("cpp_0", "buf2", judged=1, distribution="share of zeros 0.7, and 0.3 in 32 draws"),
+            "`buf2` has random numbers of another distribution: share of zeros 0.7, and 0.3 in 32 draws. Of 1 buffer,",
+        ),
         (KernelReplay(judged=2), "No kernel that was judged is wrong on its own inputs"),
         (KernelReplay(unmapped=2), "No kernel was judged"),
     ],

@@ -205,23 +205,34 @@ def _recording_code(path: str) -> types.CodeType | None:
     if len(calls) != 1:
         return None
     (call,) = calls
-    call.body = list(_with_hooks(call.body, first=True))
+    call.body = list(_with_hooks(call.body, {}, first=True))
     module_code = compile(ast.fix_missing_locations(ast.Module([call], [])), path, "exec")
     return next(constant for constant in module_code.co_consts if isinstance(constant, types.CodeType))
 
 
-def _with_hooks(body: Sequence[ast.stmt], *, first: bool) -> Iterator[ast.stmt]:
+def _with_hooks(body: Sequence[ast.stmt], returned: dict[str, str], *, first: bool) -> Iterator[ast.stmt]:
+    """The statements with a hook after each that makes a buffer; `returned` gets names with the kernel they are of."""
     for statement in body:
         for name in ("body", "orelse"):
             inner = getattr(statement, name, None)
             if isinstance(inner, list):
-                setattr(statement, name, list(_with_hooks(inner, first=False)))
+                setattr(statement, name, list(_with_hooks(inner, returned, first=False)))
         yield statement
         is_unpacked = isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "args"
         if first and is_unpacked:
             yield from ast.parse(f"{_RECORDER}.begin(locals())").body
-        called = getattr(statement, "value", None)
-        kernel = ast.unparse(called.func) if isinstance(called, ast.Call) else ""
-        if _KERNEL.match(kernel):
+        kernel = _kernel_of(statement, returned)
+        if kernel:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            returned.update({target.id: kernel for target in targets if isinstance(target, ast.Name)})
             names = sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)})
             yield from ast.parse(f"{_RECORDER}.after({kernel!r}, locals(), {names!r})").body
+
+
+def _kernel_of(statement: ast.stmt, returned: Mapping[str, str]) -> str:
+    """The kernel that a statement launches, or that has returned what it takes apart; empty if there is none."""
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
+        return returned.get(value.value.id, "")
+    kernel = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+    return kernel if _KERNEL.match(kernel) else ""

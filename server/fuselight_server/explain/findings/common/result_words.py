@@ -214,6 +214,8 @@ def _judged_words(replay: KernelReplay) -> str:
 
 
 def _wrong_buffer_words(replay: KernelReplay) -> str:
+    if replay.distribution:
+        return f"`{replay.buffer}` has random numbers of another distribution: {replay.distribution}"
     if not replay.steps:
         return f"`{replay.buffer}` has NaN or infinity elsewhere"
     off = f"{replay.steps:,.0f} rounding steps off, and its operators in eager mode {replay.eager_steps:,.0f}"

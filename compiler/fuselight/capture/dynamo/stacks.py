@@ -140,8 +140,8 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
 def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
     """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
     shown = (frame for frame in frames if is_shown(frame.f_code.co_filename))
-    shown = itertools.islice(_without_suspended(shown), limit)
-    return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in shown]))
+    nearest = itertools.islice(_without_suspended(shown), limit)
+    return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in nearest]))
 
 
 def _without_suspended(frames: Iterable[FrameType]) -> Iterator[FrameType]:

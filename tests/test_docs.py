@@ -19,7 +19,7 @@ import pytest
 from fuselight.measure import steady_state
 from fuselight.measure.machine import nvidia_smi
 from fuselight.shared import configurations, report
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.version import TESTED_TORCH, list_tested_torch
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.cli.command_line import COMMANDS

@@ -34,12 +34,12 @@ from typing import Any
 
 from benchmarks.studies import measured_table
 from fuselight.shared.codec import decode, encode
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.protocol import (
     Answer,
     CaptureRequest,
     InputsPlan,
     Limits,
-    MeasurePlan,
     MeasureRequest,
     Progress,
     Target,

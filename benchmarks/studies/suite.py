@@ -51,7 +51,8 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
 )
 from benchmarks.studies.suite_page import suite_page  # noqa: E402
 from fuselight.shared.devices import find  # noqa: E402
-from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
+from fuselight.shared.measurement_plans import TunePlan  # noqa: E402
+from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits  # noqa: E402
 from fuselight.shared.report import Culprit, NotCompiledKind, Outcome, Report, Work  # noqa: E402
 from fuselight.shared.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
 from fuselight_server.base.cancellation import CancelToken  # noqa: E402

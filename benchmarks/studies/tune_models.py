@@ -30,6 +30,7 @@ from benchmarks.studies import tuned_table
 from fuselight.shared import tuned_file, wire
 from fuselight.shared.codec import encode
 from fuselight.shared.configurations import MODES
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.protocol import (
     Answer,
     Hello,
@@ -40,7 +41,6 @@ from fuselight.shared.protocol import (
     Refused,
     Shutdown,
     Target,
-    TunePlan,
     TuneRequest,
     from_json,
 )

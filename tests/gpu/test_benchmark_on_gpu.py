@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Answer, MeasureRequest
 from fuselight.shared.report import (
     Clock,
     Culprit,

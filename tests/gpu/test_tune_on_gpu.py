@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.protocol import Answer, TunePlan, TuneRequest
+from fuselight.shared.measurement_plans import TunePlan
+from fuselight.shared.protocol import Answer, TuneRequest
 from fuselight.shared.report import Skip, TuneOutcome
 from tests.support.live_worker import LiveWorker
 

@@ -8,7 +8,7 @@ from typing import Any
 from fuselight.measure.coordinator import Measuring
 from fuselight.measure.pool import EndedError
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.report import (
     Accuracy,
     Clock,

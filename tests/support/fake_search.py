@@ -10,7 +10,7 @@ from typing import Any
 
 from fuselight.measure.pool import FLOAT64, EndedError
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import TunePlan
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import (
     Accuracy,
     Clock,

@@ -19,7 +19,7 @@ from fuselight.measure.benchmark_pool import BenchmarkPool, ResultRow
 from fuselight.measure.orders import Order
 from fuselight.measure.pool import EndedError, RemoteConfiguration
 from fuselight.shared.configurations import EAGER, configuration_title
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.report import Accuracy, Failure, Measured, MeasuredConfiguration
 
 _MORE_SECONDS = 30.0

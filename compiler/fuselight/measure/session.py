@@ -28,7 +28,7 @@ from fuselight.measure.profile.profiler import (
     trace_calls,
 )
 from fuselight.measure.profile.recording import PlacedOperator, Recording
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.report import (
     Accuracy,
     Break,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.shared.configurations import AUTOTUNING_MODES, parse_configuration
-from fuselight.shared.protocol import TunePlan
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import Knob, KnobBound, MeasuredConfiguration, Skip, TuneOutcome
 from fuselight.tune import ceilings
 from fuselight.tune.knobs import (

@@ -15,7 +15,7 @@ from typing import Any
 from fuselight.measure.accuracy import RANDOM
 from fuselight.measure.orders import Order
 from fuselight.shared.configurations import EAGER
-from fuselight.shared.protocol import TunePlan
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import Tuned, TunedResult, Work
 from fuselight.tune.candidates import Candidates
 from fuselight.tune.context import SearchContext

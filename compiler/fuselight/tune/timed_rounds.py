@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fuselight.measure import steady_state
 from fuselight.measure.orders import Order
 from fuselight.shared.configurations import parse_configuration
-from fuselight.shared.protocol import TunePlan
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import Confirmation, RaceSample
 from fuselight.tune import race
 from fuselight.tune.pool import DEFAULT, TrialPool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import Severity

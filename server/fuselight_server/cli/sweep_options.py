@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fuselight.shared.configurations import MODES
-from fuselight.shared.protocol import MeasurePlan, TunePlan
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report.tuned import Numerics
 from fuselight.shared.suites import SIZES, SUITES
 from fuselight_server.cli.measure_options import (

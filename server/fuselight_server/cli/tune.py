@@ -12,7 +12,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import MODES, ConfigurationError, names_in
-from fuselight.shared.protocol import TunePlan
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import Numerics
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.default_limits import COMPILE_LIMITS

@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
     """Compare the targets and print what differs; returns the exit code. Raises CommandError."""
     if options.resume and options.out is None:
         raise CommandError("`--resume` needs `--out DIR`, the folder of the comparison to resume.")
-    from fuselight.shared.protocol import MeasurePlan  # noqa: PLC0415 - not for --help
+    from fuselight.shared.measurement_plans import MeasurePlan  # noqa: PLC0415 - not for --help
 
     plan = UpgradePlan(
         before=options.before,

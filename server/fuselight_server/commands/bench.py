@@ -35,7 +35,7 @@ from fuselight_server.explain.findings.failures import failure_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.shared.protocol import MeasurePlan
+    from fuselight.shared.measurement_plans import MeasurePlan
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from fuselight.shared.protocol import TunePlan
+    from fuselight.shared.measurement_plans import TunePlan
     from fuselight.shared.report import Report, Tuned
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions

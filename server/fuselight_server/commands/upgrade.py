@@ -55,7 +55,8 @@ from fuselight_server.upgrades.results import RunsFolder, without_texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 
-    from fuselight.shared.protocol import MeasurePlan, RunRequest
+    from fuselight.shared.measurement_plans import MeasurePlan
+    from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Device, Report, Versions
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.settings import Interpreter

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.codec import encode
 from fuselight.shared.devices import UnknownDevice, find
 from fuselight.shared.foreign_files import project_root, read_regular
-from fuselight.shared.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
+from fuselight.shared.protocol import GenerateRequest, Limits, RunRequest
 from fuselight_server.base.default_limits import CAPTURE_LIMITS, COMPILE_LIMITS
 from fuselight_server.base.fingerprints import key_of
 from fuselight_server.base.store import Store, recorded_calls

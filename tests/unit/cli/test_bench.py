@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.protocol import CaptureRequest, InputsPlan, MeasurePlan, RunRequest, Target
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import CaptureRequest, InputsPlan, RunRequest, Target
 from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report, Tier
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_moment

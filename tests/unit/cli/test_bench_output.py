@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.protocol import (
-    CaptureRequest,
-    InputsPlan,
-    MeasurePlan,
-    Progress,
-    Refused,
-    RunRequest,
-    Target,
-)
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import CaptureRequest, InputsPlan, Progress, Refused, RunRequest, Target
 from fuselight.shared.report import Culprit, Failure, GapKind, MeasuredMemory, Problem, Report
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.settings import Interpreter

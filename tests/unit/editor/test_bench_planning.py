@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fuselight.shared.configurations import ConfigurationError
-from fuselight.shared.protocol import Limits, MeasurePlan, Progress
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Limits, Progress
 from fuselight.shared.report import Tier, Work
 from fuselight_server.base.settings import BenchSettings, parse_settings
 from fuselight_server.editor.results.run_progress import describe

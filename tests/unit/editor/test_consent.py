@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.protocol import Answer, MeasurePlan, RunRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Answer, RunRequest
 from fuselight.shared.report import Tier
 from fuselight_server.base.settings import Interpreter, LimitSettings, Settings
 from fuselight_server.editor.results.snapshot import Document

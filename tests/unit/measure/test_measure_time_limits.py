@@ -8,7 +8,7 @@ import pytest
 
 from fuselight.measure.coordinator import Measuring
 from fuselight.measure.pool import FLOAT64
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.report import Accuracy, Measured
 from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions
 

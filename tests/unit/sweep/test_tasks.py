@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.protocol import GenerateRequest, MeasurePlan, MeasureRequest, TuneRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import GenerateRequest, MeasureRequest, TuneRequest
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.suites import read_suite
 from fuselight_server.sweep.tasks import SweepOptions, SweepPlan, UnknownDeviceError, plan_sweep

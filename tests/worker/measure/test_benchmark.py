@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Progress
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Answer, MeasureRequest, Progress
 from fuselight.shared.report import (
     Clock,
     Culprit,

@@ -14,7 +14,8 @@ import pytest
 from fuselight.measure.coordinator import Measuring
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import InputsPlan, Limits, MeasurePlan, MeasureRequest, Target
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import InputsPlan, Limits, MeasureRequest, Target
 from fuselight.shared.report import Machine, MeasuredConfiguration
 from fuselight.worker.child.state import ChildJob
 from fuselight.worker.timed import benchmark, configuration

@@ -15,7 +15,8 @@ from fuselight.measure.measured_call import Unit
 from fuselight.shared.configurations import ConfigurationError, parse_configuration
 from fuselight.shared.devices import find
 from fuselight.shared.inputs.grammar import Options
-from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Answer, MeasureRequest
 from fuselight.shared.report import Culprit, Work
 from fuselight.worker.child.compiled_blocks import compile_blocks, find_blocks
 from tests.support.live_worker import LiveWorker

@@ -9,7 +9,8 @@ import pytest
 
 from fuselight.capture.dynamo import CompileCalls
 from fuselight.capture.dynamo.backend import CompileCall
-from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Answer, MeasureRequest
 from fuselight.shared.report import Work
 from fuselight.worker.timed.estimated_peaks import compiled_names
 from tests.support.live_worker import LiveWorker

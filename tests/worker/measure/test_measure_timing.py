@@ -10,7 +10,7 @@ import torch
 
 from fuselight.measure import timing
 from fuselight.measure.machine import conditions
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.worker.timed.configuration import MeasureCalls
 
 pytestmark = pytest.mark.torch

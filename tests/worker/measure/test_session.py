@@ -12,7 +12,7 @@ from fuselight.measure import session as session_module
 from fuselight.measure.profile.recording import Recording
 from fuselight.measure.session import ConfigurationSession
 from fuselight.shared.configurations import parse_configuration
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.report import Profile
 
 pytestmark = pytest.mark.torch

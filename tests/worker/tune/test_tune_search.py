@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fuselight.measure.accuracy import RANDOM
 from fuselight.shared.configurations import MODES
-from fuselight.shared.protocol import TunePlan
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import (
     Skip,
     TuneOutcome,

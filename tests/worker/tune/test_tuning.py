@@ -12,15 +12,8 @@ import pytest
 from fuselight.adapters.torch_api import settings
 from fuselight.capture.calls.importing import Sources
 from fuselight.shared.configurations import MODES, ConfigurationError
-from fuselight.shared.protocol import (
-    Answer,
-    InputsPlan,
-    MeasurePlan,
-    MeasureRequest,
-    Target,
-    TunePlan,
-    TuneRequest,
-)
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
+from fuselight.shared.protocol import Answer, InputsPlan, MeasureRequest, Target, TuneRequest
 from fuselight.shared.report import Culprit, Failure, Report, Tier, TuneOutcome, Work
 from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import ChildJob, RunState

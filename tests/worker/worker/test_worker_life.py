@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from fuselight.shared import wire
-from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Answer, MeasureRequest, Refused, to_json
 from fuselight.shared.report import Culprit
 from fuselight.shared.worker_launch import launch_path, worker_command
 from fuselight_server.base.settings import Interpreter

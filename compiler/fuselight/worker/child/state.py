@@ -23,11 +23,11 @@ from fuselight.capture.calls import importing
 from fuselight.capture.calls.calls import Prepared, asked_notes, compiled_form
 from fuselight.shared import wire
 from fuselight.shared.incremental_json import GrowingJson
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.protocol import (
     AccuracyRequest,
     CaptureRequest,
     GraphsRequest,
-    MeasurePlan,
     MeasureRequest,
     RunRequest,
     ScriptRequest,

@@ -18,7 +18,8 @@ from fuselight.measure.machine import conditions
 from fuselight.measure.measured_call import Unit, work_of
 from fuselight.shared.configurations import EAGER, MODES, WRITTEN
 from fuselight.shared.devices import find
-from fuselight.shared.protocol import MeasurePlan, MemoryRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import (
     Device,
     Machine,

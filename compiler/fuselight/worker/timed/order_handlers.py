@@ -34,7 +34,7 @@ from fuselight.replay.machine_key import machine_key
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
 from fuselight.shared.configurations import EAGER, ConfigurationError, configuration_title
-from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.report import Work
 from fuselight.tune.knobs import Trait
 from fuselight.worker.child.compiled_blocks import compile_blocks, find_blocks

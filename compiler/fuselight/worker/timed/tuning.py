@@ -33,7 +33,8 @@ from fuselight.shared.configurations import (
     ConfigurationError,
     parse_configuration,
 )
-from fuselight.shared.protocol import MeasurePlan, MeasureRequest, TunePlan, TuneRequest
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
+from fuselight.shared.protocol import MeasureRequest, TuneRequest
 from fuselight.shared.report import Culprit, Failure, Tuned, TunedGraph, TunedResult, data_key
 from fuselight.shared.tuned_rules import refused_option
 from fuselight.tune.coordinator import Search

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.configurations import ConfigurationError
-from fuselight.shared.protocol import MeasurePlan, TunePlan
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report import Numerics, Work
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError

@@ -26,7 +26,7 @@ from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.searches.page import Surroundings, no_search, page
 
 if TYPE_CHECKING:
-    from fuselight.shared.protocol import TunePlan
+    from fuselight.shared.measurement_plans import TunePlan
     from fuselight_server.editor.handlers.protocol import Written
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import StartAnswer

@@ -21,7 +21,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import MeasurePlan, TunePlan
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report import Tier
 from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.results.target_result import keys_of, keys_on_disk

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from fuselight.shared.configurations import MODES
-from fuselight.shared.protocol import MeasurePlan, TunePlan
+from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report import Numerics, Work
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.files import disk_text

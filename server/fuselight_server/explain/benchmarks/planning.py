@@ -17,7 +17,8 @@ from fuselight_server.explain.benchmarks.history import History
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.protocol import Limits, MeasurePlan, RunRequest
+    from fuselight.shared.measurement_plans import MeasurePlan
+    from fuselight.shared.protocol import Limits, RunRequest
 
 
 def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ from fuselight.shared.protocol import TuneRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.protocol import Limits, RunRequest, TunePlan
+    from fuselight.shared.measurement_plans import TunePlan
+    from fuselight.shared.protocol import Limits, RunRequest
     from fuselight.shared.report import Report
 
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.shared.configurations import MODES, ConfigurationError
-from fuselight.shared.protocol import Limits, TunePlan
+from fuselight.shared.measurement_plans import TunePlan
+from fuselight.shared.protocol import Limits
 from fuselight_server.explain.searches.planning import budget_seconds, candidates, scaled
 
 

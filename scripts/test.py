@@ -56,6 +56,8 @@ CONTRACT = (
     "facts",
     "forecast",
     "recompiles",
+    "dispatch_keys",
+    "guard_differences",
     "operators",
     "trace*",
     "accuracy",

@@ -69,7 +69,7 @@ def stage_pages(root: Path, stage: Path, release: Release | None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = _linked((root / name).read_text(encoding="utf-8"))
         if release is not None:
-            text = release.named(with_addresses(name, text, *release.addresses(), inside=inside))
+            text = with_addresses(name, release.named(text), *release.addresses(), inside=inside)
         else:
             text = packaged(name, text, inside)
         target.write_text(text, encoding="utf-8")

@@ -37,6 +37,20 @@ _ADDRESSES = {
     "gitlab.com": ("https://gitlab.com/{path}/-/blob/{tag}/", "https://gitlab.com/{path}/-/raw/{tag}/"),
 }
 """By host: where the pages of a tag are, and where its files are as they are."""
+_INSTALL_FROM_CHECKOUT = re.compile(
+    r"^## Install\n(?:(?!## ).*\n)*?.*`make package`(?:(?!## ).*\n)*", re.MULTILINE
+)
+_INSTALL = """## Install
+
+In VS Code, search the Extensions view for Fuselight, or run `code --install-extension {identifier}`. The extension
+contains its server's libraries; the only requirement is a Python interpreter that has torch. Programs that
+[replay tuned results](docs/replay.md) need `pip install fuselight-runtime` instead.
+
+For the command line only: `pip install fuselight`. If torch is in another interpreter, name it:
+`fuselight check --python PATH`.
+
+"""
+"""What a published page says in place of how to build the packages in a checkout."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +130,16 @@ class Release:
 
     def page(self, name: str, text: str) -> str:
         """A page with links that open outside of the repository, and with its own name in examples."""
-        return self.named(with_addresses(name, text, *self.addresses()))
+        return with_addresses(name, self.named(text), *self.addresses())
 
     def named(self, text: str) -> str:
-        """Examples of workflows that name this repository and this version, where a checkout's name none."""
+        """Examples of workflows that name this repository and this version, where a checkout's name none.
+
+        Pages also say how to install what is published, in place of how to build it.
+        """
+        manifest = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
+        installed = _INSTALL.format(identifier=f"{manifest['publisher']}.{manifest['name']}")
+        text = _INSTALL_FROM_CHECKOUT.sub(lambda _: installed, text)
         for example, name in (
             (
                 "uses: OWNER/fuselight@main # where you have this repository",

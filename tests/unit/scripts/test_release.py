@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from node_tools import Unavailable
+from node_tools import ROOT, Unavailable
 from packaged_pages import with_addresses
 from release import Release
 from store_checks import problems_of
@@ -168,6 +168,21 @@ def test_links_lead_to_the_tag(repository: str, pages: str, files: str) -> None:
         "```\n[no](link.md)\n```\n"
     )
     assert with_addresses("a.md", "", pages, files) == ""
+
+
+def test_a_published_page_says_how_to_install_what_is_published() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "`make package`" in text
+    page = RELEASE.page("README.md", text)
+    assert "make package" not in page
+    assert "pip install ." not in page
+    assert "code --install-extension fuselight.fuselight`" in page
+    assert "(https://github.com/OWNER/fuselight/blob/v0.2.0/docs/replay.md)" in page
+    assert [line for line in page.split("\n") if line.startswith("## ")] == [
+        line for line in text.split("\n") if line.startswith("## ")
+    ]
+    other = "## Install\n\n`pip install fuselight`\n\n## Build\n\n`make package`\n"
+    assert RELEASE.page("docs/page.md", other) == other
 
 
 def test_the_notes_are_the_part_of_the_version() -> None:

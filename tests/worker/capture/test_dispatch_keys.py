@@ -25,6 +25,8 @@ KEYS = (
     ("custom_operator", "f(ones(4))", "below_autograd(f, ones(4))", ["autograd was on for x, now off, as in inference mode or in a custom operator"]),
     ("no_custom_operator", "below_autograd(f, ones(4))", "f(ones(4))", ["autograd was off for x, as in inference mode or in a custom operator, now on"]),
     ("autocast", "f(ones(4))", "in_autocast(f, ones(4))", ["autocast was off, now on"]),
+    ("dtype_of_autocast", "in_autocast(f, ones(4))", "in_autocast(f, ones(4), dtype=torch.float16)", ["the dtype of autocast was bfloat16, now float16"]),
+    ("cache_of_autocast", "in_autocast(f, ones(4))", "in_autocast(f, ones(4), cache_enabled=False)", ["autocast's cache of converted weights was on, now off"]),
     ("conjugate", "f(number)", "f(number.conj())", ["x was an ordinary tensor, now a lazily conjugated view"]),
     ("negative", "f(ones(4))", "f(number.conj().imag)", ["x was an ordinary tensor, now a lazily negated view", "x.stride(0) was 1, now 2"]),
     ("zero", "f(ones(4))", "f(torch._efficientzerotensor((4,)))", ["x was an ordinary tensor, now a tensor of zeros without memory"]),
@@ -64,8 +66,8 @@ def test_dispatch_keys_that_differ_are_in_plain_words(tmp_path: Path) -> None:
             with torch._C._AutoDispatchBelowAutograd():
                 return f(*args)
 
-        def in_autocast(f, *args):
-            with torch.autocast("cpu"):
+        def in_autocast(f, *args, **options):
+            with torch.autocast("cpu", **options):
                 return f(*args)
 
         def attempt(call):
@@ -100,5 +102,5 @@ def test_dispatch_keys_that_differ_are_in_plain_words(tmp_path: Path) -> None:
         for failure in recompilation.entries[0].failures
         if failure.cause is GuardCause.GLOBAL_STATE
     ]
-    assert len(modes) == 6
+    assert len(modes) == 8
     assert not any(failure.born or failure.source for failure in modes)

@@ -41,7 +41,7 @@ CASES = (
     ("enum", GuardCause.VALUE, "return x + 1 if a is Way.UP else x - 1", "f(ones(4), Way.UP)", "f(ones(4), Way.DOWN)", "a was Way.UP, now Way.DOWN", "a is Way.UP"),
     ("attribute enum", GuardCause.VALUE, "return x + 1 if a.b is Way.UP else x - 1", "f(ones(4), SimpleNamespace(b=Way.DOWN))", "f(ones(4), SimpleNamespace(b=Way.UP))", "a.b was Way.DOWN, now Way.UP", "a.b is Way.UP"),
     ("grad mode", GuardCause.GLOBAL_STATE, "return x + 1", "f(ones(4))", "no_grad(f, ones(4))", "grad mode was on, now off", None),
-    ("default dtype", GuardCause.GLOBAL_STATE, "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype changed", None),
+    ("default dtype", GuardCause.GLOBAL_STATE, "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype was float32, now float64", None),
     ("attribute", GuardCause.MISSING, "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
     ("global", GuardCause.NUMBER, "return x * FLAG", "f(ones(4))", "flagged(f, ones(4))", "FLAG was 1, now 2", "FLAG"),
     ("variable", GuardCause.VALUE, "return x * len(os.environ['FUSELIGHT_A'])", "with_variables(f, 'a')", "with_variables(f, 'bc')", "os.environ['FUSELIGHT_A'] was 'a', now 'bc'", "os.environ"),

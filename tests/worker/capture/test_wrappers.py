@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fuselight.capture.dynamo import wrappers
+from fuselight.shared.report import GuardCause
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
@@ -88,6 +89,55 @@ def test_two_modules_after_one_wrapper_are_two_frames(tmp_path: Path) -> None:
         """,
     )
     assert [frame.function for frame in got.parts.frames] == ["Linear", "Sequential"]
+
+
+def test_functions_that_share_a_wrapper_are_compared_with_their_own_versions(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        import functools
+
+        def logged(function):
+            @functools.wraps(function)
+            def wrapper(*args, **kwargs):
+                return function(*args, **kwargs)
+            return wrapper
+
+        @torch.no_grad()
+        def scaled(x, factor):
+            return x * factor
+
+        @torch.no_grad()
+        def bounded(x, most):
+            return x.clamp(max=most)
+
+        @logged
+        def moved(x, by):
+            return x + by
+
+        @logged
+        def padded(x, width):
+            return torch.nn.functional.pad(x, (0, width))
+
+        pairs = [[torch.compile(each) for each in pair] for pair in ((scaled, bounded), (moved, padded))]
+
+        def main():
+            for first, second in pairs:
+                first(torch.ones(4), True)
+                second(torch.ones(4), 3)
+                first(torch.ones(4), False)
+        """,
+    )
+    assert [
+        [[failure.difference for failure in entry.failures] for entry in item.entries]
+        for item in got.parts.recompiles
+    ] == [
+        [["called for bounded, compiled for scaled"]],
+        [["factor was True, now False"], ["called for scaled, compiled for bounded"]],
+        [["called for padded, compiled for moved"]],
+        [["by was True, now False"], ["called for moved, compiled for padded"]],
+    ]
+    assert {item.entries[-1].failures[0].cause for item in got.parts.recompiles} == {GuardCause.WRAPPED}
 
 
 def test_a_limit_and_a_break_are_reported_for_the_module(tmp_path: Path) -> None:

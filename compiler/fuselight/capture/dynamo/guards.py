@@ -19,7 +19,7 @@ from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import guard_differences, stacks
 from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.shared import torch_texts
-from fuselight.shared.report import Guard, GuardPlace, Stack
+from fuselight.shared.report import Guard, GuardPlace, Location, Stack
 
 _CHECKS = 5
 """Checks per measurement, the fastest counts: the first fills caches that a running program finds filled."""
@@ -73,6 +73,8 @@ class Births:
     """What `__tensor_flatten__` of a tensor's own class returned besides tensors, in words, by source."""
     dropped: Stack = ()
     """Where an object that the entry was compiled for was freed."""
+    inner_function: tuple[str, Location] | None = None
+    """The function that the compiled wrapper called, as Callee has it."""
     lengths: dict[str, int] = field(default_factory=dict)
     """How many keys each dict had whose keys are guarded in their order, by source: no leaf guard says it."""
 

@@ -26,9 +26,11 @@ class RecompileLog:
         """The recompilations, in their order."""
         return tuple(self._recompiles)
 
-    def add_guards(self, manager: Any, output_graph: Any) -> guards.Guards:
-        """Read the guards of a compile."""
-        frame_guards, self.births[manager] = guards.read_guards(manager, output_graph, self._roots)
+    def add_guards(self, manager: Any, output_graph: Any, run: CompileUnderWay | None) -> guards.Guards:
+        """Read the guards of a compile; `run` is None if it began before the recording."""
+        frame_guards, births = guards.read_guards(manager, output_graph, self._roots)
+        called = run.callee.inner_function if run else None
+        self.births[manager] = births if called is None else replace(births, inner_function=called)
         return frame_guards
 
     def drop_guards(self, manager: Any, deleted: Any) -> None:
@@ -47,7 +49,8 @@ class RecompileLog:
     ) -> None:
         """No cache entry of a frame matches; `run` is the compile that this leads to, if it has begun."""
         callee = run.callee if run else callee_of(frame.f_code, frame.f_locals, self._roots)
-        mismatches = recompiles.read_mismatches(entries, frame, backend, self.births)
+        called = callee.inner_function
+        mismatches = recompiles.read_mismatches(entries, frame, backend, self.births, called)
         self._recompiles.append(
             Recompile(
                 function=callee.function,

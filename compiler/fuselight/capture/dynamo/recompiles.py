@@ -40,12 +40,24 @@ _FAILURES = 50
 
 
 def read_mismatches(
-    entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
+    entries: Sequence[Any],
+    frame: Any,
+    backend: object,
+    births: Mapping[Any, Births],
+    called: tuple[str, Location] | None = None,
 ) -> tuple[Mismatch, ...]:
-    """Compare each cache entry with the new call: the smallest difference first, then the newest entry."""
+    """Compare each cache entry with the new call: the smallest difference first, then the newest entry.
+
+    `called`: the name and `def` line of the function that the frame calls, if it is a wrapper's. An entry for another
+    function comes last, and nothing else of it is compared: its arguments are other things under the same names.
+    """
     mismatches = []
     for entry in entries:
         table = births.get(entry.guard_manager) or _NOTHING_KNOWN
+        before = table.inner_function
+        if called is not None and before is not None and called[1] != before[1]:
+            mismatches.append(Mismatch(str(entry.compile_id), (_other_function(before[0], called[0]),)))
+            continue
         is_other = table.owner is not None and table.owner.is_other(frame.f_locals)
         mismatches.append(
             Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, table), is_other)
@@ -59,11 +71,16 @@ def read_mismatches(
 def _weight(mismatch: Mismatch) -> tuple[int, int, int]:
     """How far the call is from the entry: differences in kind, then in value (equal ones count once), then in all."""
     failures = mismatch.failures
-    if not failures:
+    if not failures or failures[0].cause is GuardCause.WRAPPED:
         return (_FAILURES + 1, 0, 0)
     values = {(failure.cause, failure.was, failure.now) for failure in failures if failure.cause in _SMALL}
     kinds = sum(failure.cause not in _SMALL for failure in failures)
     return (kinds, len(values), sum(failure.count for failure in failures))
+
+
+def _other_function(before: str, now: str) -> GuardFailure:
+    text = f"called for {now}, compiled for {before}"
+    return GuardFailure("WRAPPED", "", "", text, was=before, now=now, cause=GuardCause.WRAPPED)
 
 
 def _age(compile_id: str) -> int:

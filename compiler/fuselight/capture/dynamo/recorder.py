@@ -313,10 +313,10 @@ class Recorder:
 
     def guards_built(self, manager: Any, output_graph: Any) -> None:
         """Dynamo built the guards of a compile."""
-        frame_guards = self._recompiles.add_guards(manager, output_graph)
-        if not self._running:
+        run = self._running[-1] if self._running else None
+        frame_guards = self._recompiles.add_guards(manager, output_graph, run)
+        if run is None:
             return
-        run = self._running[-1]
         run.guards = frame_guards
         run.symbols.name_variables(
             artifacts.global_scope(output_graph), artifacts.local_scope(output_graph) or {}

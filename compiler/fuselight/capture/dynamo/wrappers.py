@@ -54,6 +54,8 @@ class Callee:
     """Location of the wrapper's code; None if the frame is the function itself."""
     wraps: Location | None = None
     """The `def` line of the function that a wrapper of the user's passes its arguments to."""
+    wrapped: str = ""
+    """The name of that function."""
     star: str = "args"
     """The wrapper's name for further positional arguments."""
     stars: str = "kwargs"
@@ -66,6 +68,13 @@ class Callee:
     def passes_on(self) -> bool:
         """Whether its arguments have other names where they come from: it is called by a wrapper."""
         return self.wrapper is not None or self.wraps is not None
+
+    @property
+    def inner_function(self) -> tuple[str, Location] | None:
+        """The name and `def` line of the function that a wrapper calls; None if the frame is no wrapper's."""
+        if self.wrapper is not None:
+            return self.function, self.location
+        return None if self.wraps is None else (self.wrapped, self.wraps)
 
     @property
     def has_other_names(self) -> bool:
@@ -186,6 +195,7 @@ def _with_wrapped_names(plain: Callee, code: CodeType, f_locals: Mapping[str, ob
         parameters=passed.parameters,
         positional=passed.positional,
         wraps=stacks.def_location(passed.code),
+        wrapped=stacks.qualified_name(passed.code),
         star=passed.star,
         stars=passed.stars,
     )

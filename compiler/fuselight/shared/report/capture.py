@@ -209,6 +209,8 @@ class GuardCause(str, enum.Enum):
     MISSING = "missing"
     ARGUMENTS = "arguments"
     """The `*args` or `**kwargs` of a library's wrapper around the function."""
+    WRAPPED = "wrapped"
+    """A wrapper, as that of a decorator, was compiled for another function than the one that it was called for."""
     BACKEND = "backend"
     DELETED = "deleted"
     OTHER = "other"

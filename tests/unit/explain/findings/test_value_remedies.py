@@ -131,7 +131,7 @@ def test_another_setting_of_torch_is_a_warning() -> None:
     autocast = dataclasses.replace(GRAD, difference="autocast was off, now on")
     finding = shown(report(recompiles=(again(autocast),)))
     assert finding.severity is Severity.WARNING
-    assert finding.hints == ("Expect one compile for each state of torch: autocast was off, now on",)
+    assert finding.hints == ("Expect one compile for each state of torch that the calls run in",)
 
 
 def state(difference: str, cause: GuardCause, source: str = "self.state") -> Report:

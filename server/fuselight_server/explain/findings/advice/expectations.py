@@ -76,7 +76,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.TRAINING: (
         "Expect one compile each for train() and eval(); call eval() before an evaluation, not in each step"
     ),
-    GuardCause.GLOBAL_STATE: "Expect one compile for each state of torch: {difference}",
+    GuardCause.GLOBAL_STATE: "Expect one compile for each state of torch that the calls run in",
     GuardCause.ALIASING: (
         "Expect one compile for arguments that are the same tensor or views of it, and one for those that are not"
     ),
@@ -90,6 +90,13 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.MISSING: (
         "Set the attribute in __init__, to a value that no call replaces, as a table of the greatest length: where a "
         "call makes another one, each size of it still compiles"
+    ),
+    GuardCause.WRAPPED: (
+        "Expect one compile for each function that this wrapper is around",
+        (
+            "Or compile each with isolate_recompiles=True (torch 2.13 or newer): each function then has compiled "
+            "versions and a recompile limit of its own"
+        ),
     ),
     GuardCause.BACKEND: "Compile once, with one backend, mode and set of options, and keep the result",
     GuardCause.DELETED: (

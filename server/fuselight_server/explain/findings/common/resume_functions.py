@@ -156,6 +156,11 @@ def _is_of_other_mode(entry: Mismatch) -> bool:
     return any(failure.cause is GuardCause.GLOBAL_STATE for failure in entry.failures)
 
 
+def _is_of_other_function(entry: Mismatch) -> bool:
+    """Whether a wrapper was compiled for another function: no argument of it says why this one compiles."""
+    return any(failure.cause is GuardCause.WRAPPED for failure in entry.failures)
+
+
 def is_other_class(failure: GuardFailure) -> bool:
     """Whether the function belongs to an object of another class than the compiled version."""
     return failure.cause is GuardCause.TYPE and failure.source == "self"
@@ -172,6 +177,8 @@ def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[
     """
     entries = recompilation.entries
     recent = most_recent(recompilation)
+    if _is_of_other_function(recent):
+        recent = entries[0]
     if recent.other_object and not entries[0].other_object:
         recent = entries[0]
     if _is_of_other_mode(recent):

@@ -124,8 +124,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
     home = next(filter(None, causes), home)
     difference = difference_of(recompilation, failure) + freed_by(context, failure)
     line = resumed_at(context, recompilation)
-    name = f"`{plain(recompilation.function)}`"
-    what = name if line is None else f"the part of {name} after the graph break on line {line}"
+    what = _compiled_code(recompilation, failure, line)
     fixes, data = _fix(context, recompilation, failure)
     expected = all(is_expected_root(context, root) for root in group)
     candidates = program_cures(context, shared) if shared is not None else ()
@@ -189,7 +188,19 @@ def _is_inner(context: Context, recompilation: Recompile) -> tuple[tuple[str, st
     return (("frame", "inner"),) if first != recompilation.location else ()
 
 
+def _compiled_code(recompilation: Recompile, failure: GuardFailure | None, resumed_line: int | None) -> str:
+    """What was compiled again, in words."""
+    if failure is not None and failure.cause is GuardCause.WRAPPED:
+        return f"the wrapper around `{failure.now}`"
+    name = f"`{plain(recompilation.function)}`"
+    return (
+        name if resumed_line is None else f"the part of {name} after the graph break on line {resumed_line}"
+    )
+
+
 def _why(failure: GuardFailure | None) -> str:
+    if failure is not None and failure.cause is GuardCause.WRAPPED:
+        return f"its compiled code is for another function, `{failure.was}`"
     if failure is not None and failure.cause is GuardCause.DELETED:
         return "torch dropped its compiled code, which is valid only while that object exists"
     return "a guard of its compiled code failed"
@@ -199,6 +210,8 @@ def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str
     """What a reader needs to know of the object that the function belongs to."""
     if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
         return f"The class is created again by each run of its `class` statement, on line {failure.defined.line}."
+    if failure is not None and failure.cause is GuardCause.WRAPPED:
+        return "Functions under one decorator share the compiled versions of its wrapper, and one recompile limit."
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     if any(map(is_other_class, nearest(recompilation))):
         return "It was called on an object of another class than the compiled version."

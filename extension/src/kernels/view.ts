@@ -141,14 +141,14 @@ function askWhere(suggested: vscode.Uri): Thenable<vscode.Uri | undefined> {
 }
 
 async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefined> {
+  // The names of kernels fill a line: what follows one in it would be cut off.
   const entries = found.map((entry) => ({
     label: entry.label,
-    description: entry.description,
-    detail: spokenTarget(entry.target),
+    detail: `${spokenTarget(entry.target)}: ${entry.description}`,
     entry,
   }));
   const title = "Show which generated kernel?";
-  return (await vscode.window.showQuickPick(entries, { title, matchOnDescription: true }))?.entry;
+  return (await vscode.window.showQuickPick(entries, { title, matchOnDetail: true }))?.entry;
 }
 
 async function openEntry(entry: NodeKernel | undefined): Promise<void> {

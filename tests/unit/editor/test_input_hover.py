@@ -88,7 +88,10 @@ async def test_the_hover_is_short_and_its_example_parses(name: str) -> None:
     assert len(lines) == len(set(lines)) <= 8, text
     assert text.count("no inputs are known") == 0, "the finding above the hover says it"
     assert "dummy_inputs" not in text
-    assert "fuselight run" in text
+    assert "fuselight run" not in text.partition("Choose in the lens above it:")[2].partition("\n\nOr run")[0]
+    assert text.endswith(
+        "Or run a program that calls it with `fuselight run` in a terminal, which records its inputs."
+    )
     (example,) = [line.removeprefix("# fuselight: ") for line in lines if line.startswith("# fuselight: ")]
     ast.parse(example)
 

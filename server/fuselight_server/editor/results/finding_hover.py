@@ -81,13 +81,13 @@ def _ways_to_inputs(snapshot: Snapshot, finding: Finding) -> str:
     ]
     if result is None:
         ways.append("- **Run**: look for a program, test or notebook of the workspace that calls it.")
-    ways.append("- In a terminal: run the program once with `fuselight run`, which records its inputs.")
     if line := inputs_line(document, target):
         ways.append(f"- **Add a line** with the inputs of a call, such as:\n\n{code_block(line, 'python')}")
-    head = (
-        f"Fuselight compiles a real call of {code_span(name)}, and knows none. What gives it one, in {where}:"
-    )
-    return "\n".join([head, "", *ways])
+    head = f"Fuselight compiles a real call of {code_span(name)}, and knows none yet."
+    if ways:
+        head += f" Choose in {where}:"
+    recorded = "Or run a program that calls it with `fuselight run` in a terminal, which records its inputs."
+    return "\n".join([head, "", *ways, "", recorded])
 
 
 def _also_in(item: ShownFinding) -> str:

@@ -46,8 +46,8 @@ def format_time_range(low: float, high: float) -> str:
 
 
 def format_estimate(us: float) -> str:
-    """`~41 µs`, `~0.7 µs`, `~1.2 ms`: an estimated time in microseconds."""
-    return f"~{_scaled(us, _TIMES, digits=2)}"
+    """`~41 µs`, `~0.7 µs`, `~1.2 ms`, `<0.1 µs`: an estimated time in microseconds."""
+    return "<0.1 µs" if 0 < us < 0.05 else f"~{_scaled(us, _TIMES, digits=2)}"  # noqa: PLR2004 - would be 0
 
 
 def format_size(count: float) -> str:

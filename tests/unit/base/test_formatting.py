@@ -38,7 +38,16 @@ def test_a_time_has_the_unit_that_it_rounds_to(us: float, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("us", "expected"), [(0.0, "~0 µs"), (0.72, "~0.7 µs"), (41.0, "~41 µs"), (999.6, "~1 ms"), (2e6, "~2 s")]
+    ("us", "expected"),
+    [
+        (0.0, "~0 µs"),
+        (0.01, "<0.1 µs"),
+        (0.05, "~0.1 µs"),
+        (0.72, "~0.7 µs"),
+        (41.0, "~41 µs"),
+        (999.6, "~1 ms"),
+        (2e6, "~2 s"),
+    ],
 )
 def test_an_estimate_is_marked(us: float, expected: str) -> None:
     assert format_estimate(us) == expected

@@ -35,8 +35,9 @@ CHANGE = ExpectedChange(
 SECOND = dataclasses.replace(CHANGE, subject=("y",))
 
 
-def result(name: str, *changes: ExpectedChange, stale: bool = False) -> Any:
-    return SimpleNamespace(key=Key("/w/net.py", name), expected_changes=changes, stale=stale, tried={})
+def result(name: str, *changes: ExpectedChange, stale: bool = False, end: str = "") -> Any:
+    tried = {change: (end,) for change in changes if end}
+    return SimpleNamespace(key=Key("/w/net.py", name), expected_changes=changes, stale=stale, tried=tried)
 
 
 async def message_of(*results: Any, target: str | None = "step", why: str = "", passed: int = 0) -> str:
@@ -89,8 +90,10 @@ async def test_each_end_says_what_came_of_it_and_the_next_step() -> None:
     assert (await message_of(pair, passed=2, target=None)).startswith(
         "2 of 2 likely changes of step have a verified"
     )
-    failed = await message_of(result("step", CHANGE))
+    failed = await message_of(result("step", CHANGE, end="refused: Compile with dynamic=True"))
     assert failed == "No remedy passed for what compiles step again. Hover over its name to read why."
+    untried = await message_of(result("step", CHANGE, end="no remedy was tried: the call raises ValueError"))
+    assert untried.startswith("No remedy could be tried for what compiles step again.")
     for why in ("it was canceled", "the files have changed"):
         text = await message_of(result("", CHANGE), target="", why=why)
         assert text.startswith(

@@ -48,7 +48,9 @@ def end_of(result: CaptureResult, why: str) -> str:
         any(line.startswith("verified") for line in result.tried.get(change, ())) for change in changes
     )
     if not passed:
-        return f"No remedy passed for what compiles {name} again. Hover over its name to read why."
+        lines = [line for change in changes for line in result.tried.get(change, ())]
+        end = "passed" if any(line.startswith("refused") for line in lines) else "could be tried"
+        return f"No remedy {end} for what compiles {name} again. Hover over its name to read why."
     words = "has" if passed == 1 else "have"
     counted = f"{passed} of {format_count(len(changes), 'likely change')}"
     return f"{counted} of {name} {words} a verified remedy. Hover over its name to read them."

@@ -114,7 +114,7 @@ async def try_remedies(
         new = await fixer.runs.verified(changed, remedy)
         verdict = changes_verdict(remedy, old, new, first)
         trial.remedies.append(RemedyTrial(remedy, verdict, tuple(_diff(fixer, remedy))))
-    trial.why_not = "" if trial.remedies else "no edit that removes it is known"
+    trial.why_not = "" if trial.remedies else "no edit of a file that removes it is known"
     return trial
 
 

@@ -54,7 +54,7 @@ async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
         "Benchmark: waiting for another run to end",
         "Cancel Benchmark",
     ]
-    assert titles(session, "f")[:2] == ["Benchmarking f: default: compiling", "Cancel Benchmark"]
+    assert titles(session, "f")[:2] == ["Benchmark: default: compiling", "Cancel Benchmark"]
     bench.cancel(session, {"uri": session.uri, "target": "Net"})  # type: ignore[arg-type]  # the parts that it reads
     assert titles(session, "Net") == ["benchmark canceled"]
     assert session.key in session.analysis.runs.in_flight

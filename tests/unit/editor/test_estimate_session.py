@@ -214,7 +214,7 @@ async def test_a_canceled_or_failed_estimate_costs_no_earlier_one(tmp_path: Path
     await session.estimate()
     session.estimating.held.clear()
     session.start()
-    while session.titles()[0] != "Memory of f: calling":
+    while session.titles()[0] != "Memory: calling":
         session.ui.moved.clear()
         await asyncio.wait_for(session.ui.moved.wait(), 10)
     assert "Cancel Memory" in session.titles()

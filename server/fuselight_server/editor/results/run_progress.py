@@ -28,14 +28,18 @@ _DOING = {
 }
 
 
-def describe(run: Running) -> str:
-    """Say how far a run is, as `tracing frame 17, model.py:88`."""
+def describe(run: Running, title: str = "") -> str:
+    """Say how far a run is, as `tracing frame 17, model.py:88`.
+
+    `title`: what a run with a worker of its own is called next to its target, which then need not be named.
+    """
     progress = run.progress
     if progress is None:
         return f"starting {run.job.key.words}"
     if run.job.key.has_own_worker:
         detail = with_best(progress.detail or progress.phase, run.remark)
-        return f"{_DOING[run.job.key.tier]} {format_target(run.job.key.name)}: {detail}"
+        named = f"{_DOING[run.job.key.tier]} {format_target(run.job.key.name)}"
+        return f"{title or named}: {detail}"
     words = {
         "import": "importing",
         "build": "building",

@@ -305,7 +305,8 @@ class TargetLens:
         for entry in _ON_REQUEST:
             if self._is_timed(entry.tier):
                 running_job = snapshot.running.get(self._key(entry.tier))
-                text = describe(running_job) if running_job is not None else f"{entry.title}: {WAITING}"
+                title = entry.title
+                text = f"{title}: {WAITING}" if running_job is None else describe(running_job, title)
                 yield Info(text, "", entry.show)
                 is_timed = True
         yield from self._ends()

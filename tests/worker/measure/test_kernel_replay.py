@@ -164,3 +164,32 @@ def test_results_of_one_library_call_are_its_own() -> None:
     assert kernels == ["extern_kernels.mm", "aten.native_dropout.default", "extern_kernels.mm"]
     replay = replay_kernels([graph]).replay
     assert (replay.kernel, replay.judged, replay.not_evaluated) == ("", 3, 0)
+
+
+def test_a_kernel_that_keeps_more_digits_than_it_stores_is_right() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    doubled = graph.call_function(torch.ops.aten.mul.Tensor, (x, 1.7))
+    wide = graph.call_function(torch.ops.prims.convert_element_type.default, (doubled, torch.float32))
+    later = graph.call_function(torch.ops.aten.mul.Tensor, (doubled, 3))
+    graph.output((doubled, wide, later))
+    for node, dtype in (
+        (x, torch.bfloat16),
+        (doubled, torch.bfloat16),
+        (wide, torch.float32),
+        (later, torch.bfloat16),
+    ):
+        node.meta["val"] = torch.empty(64, dtype=dtype, device="meta")
+    lowered = LoweredGraph(graph, {"buf0": doubled, "buf1": wide, "buf2": later})
+    given = torch.linspace(1, 2, 64).bfloat16()
+    unrounded = given.float() * 1.7
+    lowered.inputs["x"] = given
+    stored = unrounded.bfloat16()
+    values = {"buf0": ("cpp_0", stored), "buf1": ("cpp_0", unrounded), "buf2": ("cpp_1", stored * 3)}
+    lowered.buffers = {name: RecordedBuffer(name, *known) for name, known in values.items()}
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.judged) == ("", 3), replay
+    lowered.buffers["buf2"].value.mul_(1.1)
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.buffer) == ("cpp_1", "buf2")
+    assert replay.eager_steps < 1, "from what the kernel before it wrote"

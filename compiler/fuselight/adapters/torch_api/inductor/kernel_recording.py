@@ -49,6 +49,8 @@ class RecordedBuffer:
     value: torch.Tensor
     last: torch.Tensor | None = None
     """What later kernels have made of it, as those of a scatter into zeros; None if no other kernel writes it."""
+    launch: int = 0
+    """Which launch of a kernel wrote it first."""
 
 
 @dataclass
@@ -73,7 +75,7 @@ class KernelRecorder:
         self.graphs: list[LoweredGraph] = []
         """Those that have run while they were recorded."""
         self._known: list[tuple[Any, LoweredGraph]] = []
-        self._room = 0
+        self._room = self._launches = 0
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -151,13 +153,14 @@ class KernelRecorder:
         self, graph: LoweredGraph, kernel: str, values: Mapping[str, Any], names: Sequence[str]
     ) -> None:
         """A kernel has run on what has these names."""
+        self._launches += 1
         for name in names:
             value = values.get(name)
             if not isinstance(value, torch.Tensor) or not _BUFFER.match(name):
                 continue
             known = graph.buffers.get(name)
             if known is None and self._room >= 0:
-                graph.buffers[name] = RecordedBuffer(name, kernel, self._copy(value))
+                graph.buffers[name] = RecordedBuffer(name, kernel, self._copy(value), launch=self._launches)
             elif known is not None and self._room >= 0:
                 before = known.value if known.last is None else known.last
                 if not _is_same(before, value):

@@ -140,11 +140,11 @@ class RepeatedCall:
         finally:
             self.state.restore()
 
-    def float64(self) -> tuple[CallResults | None, str]:
-        """The results in float64, or None and why there are none."""
+    def float64(self, begin: Callable[[], None] | None = None) -> tuple[CallResults | None, str]:
+        """The results in float64, or None and why there are none; `begin` as in `repeated`."""
         try:
             with eager_mode():
-                record = self.repeated(self.prepared.function, DoubleConversions(), wide=True)
+                record = self.repeated(self.prepared.function, DoubleConversions(), wide=True, begin=begin)
         except Exception as error:  # noqa: BLE001 - a tensor subclass may refuse another dtype
             return None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
         if record.raised:

@@ -2,11 +2,13 @@
 
 Of each result, the mean, the root mean square and the share of zeros of a call are one draw. Invariant: a difference is
 named only if two samples of calls, with other seeds each, show it, each by many standard errors and by a part of the
-size of the result.
+size of the result, and if compiled code is farther from calls in float64 than eager mode: rounding moves a sum that
+cancels.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +21,6 @@ from fuselight.capture.calls.tensors import set_seeds
 from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy.results import Value
 from fuselight.shared.report import RandomDraws
-from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.results.eager_calls import RepeatedCall
 
 _CALLS = 8
@@ -28,6 +29,7 @@ _STANDARD_ERRORS = 10.0
 """Two samples of 8 calls are as far apart by chance less than once in 10 million."""
 _PART = 0.02
 """Of the size of a result: lower precision moves a mean, too."""
+_TIMES_EAGER = 2.0
 _FIRST_SEED = 7001
 Draws = dict[tuple[str, str], list[float]]
 """By value and statistic, the number of each call."""
@@ -57,7 +59,9 @@ def compared_draws(recorded: RepeatedCall, compiled: Callable[..., Any]) -> Rand
         return RandomDraws()
     again = _shifts(_sample(recorded, None, _CALLS), _sample(recorded, compiled, _CALLS))
     confirmed = {(shift.name, shift.statistic) for shift in again}
-    texts = [shift.words for shift in shifts if (shift.name, shift.statistic) in confirmed]
+    shifts = [shift for shift in shifts if (shift.name, shift.statistic) in confirmed]
+    exact = _sample_in_float64(recorded) if shifts else {}
+    texts = [shift.words for shift in shifts if not _is_rounding(shift, exact)]
     if not texts:
         return RandomDraws()
     calls = RandomOperatorCalls(lambda: tuple(stacks.calling_frames()))
@@ -81,13 +85,32 @@ def _sample(recorded: RepeatedCall, compiled: Callable[..., Any] | None, first: 
             if compiled is None
             else recorded.repeated(compiled, compiled=True, begin=begin)
         )
-        for key, number_of_call in _statistics(record):
+        for key, number_of_call in _statistics(() if record.raised else record.results.values):
             draws.setdefault(key, []).append(number_of_call)
     return draws
 
 
-def _statistics(record: CallRecord) -> Iterator[tuple[tuple[str, str], float]]:
-    for value in () if record.raised else record.results.values:
+def _sample_in_float64(recorded: RepeatedCall) -> Draws:
+    """The statistics of calls in float64, which draw other numbers of the same distribution."""
+    draws: Draws = {}
+    for number in range(_CALLS):
+        results, _ = recorded.float64(functools.partial(set_seeds, _FIRST_SEED + number))
+        for key, number_of_call in _statistics(results.values if results is not None else ()):
+            draws.setdefault(key, []).append(number_of_call)
+    return draws
+
+
+def _is_rounding(shift: _Shift, exact: Draws) -> bool:
+    """Whether eager mode itself is about as far from float64 as compiled code."""
+    numbers = exact.get((shift.name, shift.statistic), [])
+    if len(numbers) != _CALLS:
+        return False
+    middle = _mean(numbers)
+    return abs(shift.compiled - middle) <= _TIMES_EAGER * abs(shift.eager - middle)
+
+
+def _statistics(values: Sequence[Value]) -> Iterator[tuple[tuple[str, str], float]]:
+    for value in values:
         numbers = _finite(value)
         if numbers.numel():
             yield (value.name, "mean"), float(numbers.mean())

@@ -42,14 +42,14 @@ OF_FILES = {
     ),
     "an event of a stream": "torch.cuda.current_stream().record_event().synchronize()\nreturn x + 1",
 }
-OF_KERNELS = {
+OF_KERNELS = {"the number of the device": "return x + 1 + torch.cuda.current_device()"}
+ENDING = {
     "the default stream": "return x + 1 + torch.cuda.default_stream().cuda_stream",
-    "what the device is": (
-        "return x + 1 if torch.cuda.is_bf16_supported() and 'H100' in torch.cuda.get_device_name() else x"
-    ),
+    "whether it has bfloat16": "return x + 1 if torch.cuda.is_bf16_supported() else x",
+    "its name": "return x + 1 if 'H100' in torch.cuda.get_device_name() else x",
     "whether a graph is recorded": "return x if torch.cuda.is_current_stream_capturing() else x + 1",
-    "the number of the device": "return x + 1 + torch.cuda.current_device()",
 }
+"""Bodies that end a graph on a GPU, too."""
 
 
 def function(body: str, *, redirected: bool) -> Any:
@@ -83,6 +83,20 @@ def test_streams_of_code_with_kernels_end_no_graph(name: str) -> None:
     asks = lambda names: names.get("__name__") == "asked"  # noqa: E731 - a predicate
     with device_guards(), answers_for_kernels(find("h100-sxm"), asks):
         check(function(body, redirected=False), body)
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_other_questions_are_answered_and_end_a_graph_as_on_a_gpu(name: str) -> None:
+    asks = lambda names: names.get("__name__") == "asked"  # noqa: E731 - a predicate
+    with device_guards(), answers_for_kernels(find("h100-sxm"), asks):
+        torch._dynamo.reset()
+        asked = function(ENDING[name], redirected=False)
+        x = torch.ones(3)
+        compiled: Any = torch.compile(asked, backend="eager")
+        torch.testing.assert_close(compiled(x), x + 1)
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            torch.compile(asked, backend="eager", fullgraph=True)(x)
 
 
 def test_other_code_gets_the_answers_of_torch() -> None:

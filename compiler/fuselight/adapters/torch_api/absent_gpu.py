@@ -22,7 +22,7 @@ import torch.utils._triton
 from fuselight.adapters.torch_api.absent_streams import (
     absent_streams,
     answer_for,
-    constant_for,
+    constant,
     current_stream_in_graph,
     no_context,
     traced_answers,
@@ -109,7 +109,7 @@ def answers_for_kernels(device: Device, asks: AsksForKernels) -> Iterator[None]:
         if isinstance(constants, set) and CudaProperties not in constants:
             constants.add(CudaProperties)
             stack.callback(constants.discard, CudaProperties)
-        enter(_answers_in_graphs(device, asks))
+        enter(_answers_in_graphs(asks))
         enter(_on_gpu(asks))
         enter(_kernels_captured(device, asks))
         yield
@@ -133,19 +133,14 @@ def _answers(device: Device) -> dict[str, Callable[..., Any]]:
     return {name: lambda *_, _value=value: _value for name, value in values.items()}
 
 
-def _answers_in_graphs(device: Device, asks: AsksForKernels) -> contextlib.AbstractContextManager[None]:
-    """The answers that end no graph on a GPU."""
+def _answers_in_graphs(asks: AsksForKernels) -> contextlib.AbstractContextManager[None]:
+    """The answers that end no graph on a GPU: its name, for one, ends it."""
     cuda: Any = torch.cuda
-    stream = answer_for(asks, current_stream_in_graph)
     return traced_answers(
         {
-            cuda.current_stream: stream,
-            cuda.default_stream: stream,
+            cuda.current_stream: answer_for(asks, current_stream_in_graph),
             cuda.stream: answer_for(asks, no_context),
-            cuda.current_device: constant_for(asks, 0),
-            cuda.get_device_name: constant_for(asks, device.name),
-            cuda.is_bf16_supported: constant_for(asks, device.capability >= (8, 0)),
-            cuda.is_current_stream_capturing: constant_for(asks, value=False),
+            cuda.current_device: answer_for(asks, lambda _: constant(0)),
         }
     )
 

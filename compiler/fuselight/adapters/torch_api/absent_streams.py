@@ -82,7 +82,7 @@ def absent_streams() -> Iterator[None]:
                 {
                     cpu.current_stream: current_stream_in_graph,
                     cpu.stream: no_context,
-                    cpu.current_device: lambda _: _constant(cpu.current_device()),
+                    cpu.current_device: lambda _: constant(cpu.current_device()),
                 }
             )
         )
@@ -97,7 +97,7 @@ def _traced_record_stream() -> Iterator[None]:
         return
 
     def call(real: Callable[..., Any], self: Any, tx: Any, name: str, *args: Any) -> Any:
-        return _constant(None) if name == "record_stream" else real(self, tx, name, *args)
+        return constant(None) if name == "record_stream" else real(self, tx, name, *args)
 
     with wrapped(variable, "call_method", call):
         yield
@@ -137,17 +137,13 @@ def no_context(_tx: Any) -> Any:
     return NullContextVariable()
 
 
-def _constant(value: Any) -> Any:
+def constant(value: Any) -> Any:
+    """A value as a constant of the code that is traced."""
     from torch._dynamo.variables import ConstantVariable  # noqa: PLC0415 - Dynamo is loaded
 
     return ConstantVariable.create(value)
 
 
-def constant_for(asks: Callable[[Mapping[str, Any]], bool], value: Any) -> _Traced:
-    """`value` where the module that asks launches kernels."""
-    return lambda tx: _constant(value) if asks(tx.f_globals) else None
-
-
 def answer_for(asks: Callable[[Mapping[str, Any]], bool], answer: _Traced) -> _Traced:
-    """The same for a value that is no constant."""
+    """`answer` where the module that asks launches kernels."""
     return lambda tx: answer(tx) if asks(tx.f_globals) else None

@@ -18,7 +18,7 @@ from fuselight_server.base.formatting import format_list, format_time
 from fuselight_server.explain.kernels.own_kernels import by_function, config_words
 from fuselight_server.source.autotune_decorators import (
     CannotKeepError,
-    ConfigurationsEdit,
+    DecoratorEdit,
     applied,
     keep_configurations,
 )
@@ -78,7 +78,7 @@ def _words(kernel: OwnKernel, sizes: TunedSizes, at: int) -> str:
     return f"{config_words(kernel.configurations[at].config)}, {time} for {format_list(named)}"
 
 
-def edit_of(text: str, winner: Winners, line: int | None = None) -> ConfigurationsEdit:
+def edit_of(text: str, winner: Winners, line: int | None = None) -> DecoratorEdit:
     """Return the edit of the kernel's file; `line` is where its `def` is now. Raises CannotKeepError."""
     kernel = winner.kernel
     texts = [configuration.text for configuration in kernel.configurations]

@@ -109,6 +109,8 @@ class TuningChange:
     """Whether the program has a hook of its own, next to which Triton ignores these arguments."""
     launch: Stack = ()
     """Where the kernel was launched."""
+    is_of_gpu: bool = False
+    """Whether this machine's GPU gave both values, with all timed runs and not a single one."""
 
 
 @dataclass(frozen=True)

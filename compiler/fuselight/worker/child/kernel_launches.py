@@ -107,6 +107,10 @@ class KernelLaunches:
         if outcome.tuning is not None:
             self.tunings.append(replace(outcome.tuning, launch=stack))
 
+    def note_tuning(self, change: TuningChange) -> None:
+        """Take what the timed runs of an autotuner change, from the line of its launch that runs now."""
+        self.tunings.append(replace(change, launch=stacks.running_lines(sys._getframe(1))))  # noqa: SLF001 - the launch's
+
     def note_unchecked(self, operator: str, implementation: Any, error: Exception) -> None:
         """Note that launches of an operator of the program were not checked, as it does not run on fake tensors."""
         code = getattr(function_of(operator, implementation), "__code__", None)

@@ -62,7 +62,7 @@ def with_gpu(state: RunState) -> Iterator[None]:
         yield
         return
     state.kernel_launches.log.record = record
-    with recording_on_gpu(device_of(plan), record):
+    with recording_on_gpu(device_of(plan), record, state.kernel_launches.note_tuning):
         yield
 
 

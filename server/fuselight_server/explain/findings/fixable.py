@@ -12,6 +12,9 @@ from fuselight_server.explain.findings.priority import RECOMPILED
 BREAKS = ("GB", "FL107", "FL404")
 """How the codes begin of what ends a graph."""
 
+TUNED = "FL949"
+"""The code of a kernel whose autotuner changes its first result."""
+
 
 class FixClass(enum.Enum):
     """How the results of the new text relate to those of the old, if the remedy is right."""
@@ -26,4 +29,4 @@ class FixClass(enum.Enum):
 
 def has_remedies(code: str) -> bool:
     """Whether findings of a code may have remedies; which ones a finding has depends on the text."""
-    return code in RECOMPILED or code.startswith(BREAKS)
+    return code == TUNED or code in RECOMPILED or code.startswith(BREAKS)

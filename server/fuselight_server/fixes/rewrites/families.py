@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Location
 from fuselight_server.explain.findings.breaks.branch_advice import handler_of_branch
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.fixable import BREAKS, FixClass, has_remedies
+from fuselight_server.explain.findings.fixable import BREAKS, TUNED, FixClass, has_remedies
 from fuselight_server.explain.findings.priority import RECOMPILED
 from fuselight_server.fixes.rewrites.autograd_calls import (
     gradient_flag_remedies,
@@ -39,6 +39,7 @@ from fuselight_server.fixes.rewrites.overrides import replaced_method
 from fuselight_server.fixes.rewrites.recompilations import line_reader, recompilation_remedies
 from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
+from fuselight_server.fixes.rewrites.tuning_arguments import tuning_remedies
 from fuselight_server.fixes.syntax.imports import without_unused_imports
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.selections import numbers_of_sides
@@ -120,6 +121,8 @@ def _candidates(
     if finding.code in RECOMPILED:
         yield from recompilation_remedies(finding, report, read)
         return
+    if finding.code == TUNED:
+        yield from tuning_remedies(finding, report, read)
     if not finding.code.startswith(BREAKS):
         return
     text = read(finding.span.path)

@@ -221,6 +221,11 @@ def test_a_tuned_kernel_with_a_wrong_first_result_is_on_its_decorator_with_what_
     assert [related.span.line for related in finding.related] == [12]
 
 
+def test_a_change_on_a_gpu_says_so() -> None:
+    (finding,) = findings(report(tuning_changes=(dataclasses.replace(TUNED, is_of_gpu=True),)))
+    assert "After the timed runs on this GPU, the launch gives 3" in finding.message
+
+
 def test_a_sum_may_be_set_to_zero_or_restored() -> None:
     cures = (('reset_to_zero=["x"]', 'restore_value=["y"]'), ('restore_value=["x", "y"]',))
     (finding,) = findings(report(tuning_changes=(dataclasses.replace(TUNED, cures=cures, count=1),)))

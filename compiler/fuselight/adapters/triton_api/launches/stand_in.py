@@ -28,9 +28,10 @@ from fuselight.adapters.triton_api.launches.specializations import (
     recording_launches,
     recording_tuners,
 )
+from fuselight.adapters.triton_api.launches.tuning_on_gpu import trying_tuned_launches
 from fuselight.adapters.triton_api.launches.tuning_trial import autotuner_run
 from fuselight.shared.import_hooks import AfterImport
-from fuselight.shared.report import Device
+from fuselight.shared.report import Device, TuningChange
 
 _OTHERS = ("torch", "triton", "fuselight")
 """Packages whose kernels are none of the user's."""
@@ -63,11 +64,19 @@ def refusing_launches(refusal: Callable[[str], Exception]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recording_on_gpu(device: Device, record: LaunchRecord) -> Iterator[None]:
-    """Note launches on a machine with a GPU, as they would be compiled for `device`; they run on the GPU."""
+def recording_on_gpu(
+    device: Device, record: LaunchRecord, on_change: Callable[[TuningChange], None]
+) -> Iterator[None]:
+    """Note launches on a machine with a GPU, as they would be compiled for `device`; they run on the GPU.
 
-    def installed() -> AbstractContextManager[None]:
-        return recording_launches(record, names.gpu_target(device.backend, device.triton_arch, device.warp))
+    `on_change` gets what the timed runs of an autotuner change in its first result.
+    """
+
+    @contextlib.contextmanager
+    def installed() -> Iterator[None]:
+        target = names.gpu_target(device.backend, device.triton_arch, device.warp)
+        with trying_tuned_launches(on_change), recording_launches(record, target):
+            yield
 
     with _with_triton(installed, with_gpu=True):
         yield

@@ -124,10 +124,9 @@ class _TunedLaunch:
         if not places.any():
             return None
         at = int(places.nonzero()[0])
-        home = Location(str(self.kernel.fn.__code__.co_filename), names.first_line(self.kernel))
         return TuningChange(
             str(self.kernel.__name__),
-            autotune_line(self.kernel) or home,
+            place_of(self.kernel),
             first.name,
             offset=at - (first.address - first.start) // first.item,
             value=float(wrong[at]),
@@ -146,35 +145,10 @@ class _TunedLaunch:
             for region in self.again
             if region.name in changed and _is_zero(self.tuned.before[region.real_start])
         ]
-        for reset in ([zero] if zero else []) + [[]]:
-            kept_zero = [name for name in autotuner.reset_to_zero if name not in changed]
-            zeroed = list(dict.fromkeys([*kept_zero, *reset]))
-            others = [name for name in changed if name not in reset]
-            restored = list(dict.fromkeys([*autotuner.restore_value, *others]))
-            restored = [name for name in restored if name not in zeroed]
-            if self._is_right(zeroed, restored, expected):
-                yield tuple(
-                    f"{name}={json.dumps(items)}"
-                    for name, items in (("reset_to_zero", zeroed), ("restore_value", restored))
-                    if items
-                )
+        return tried_cures(autotuner, changed, zero, lambda other: self._is_right(other, expected))
 
-    def _is_right(self, zeroed: list[str], restored: list[str], expected: _Contents) -> bool:
-        autotuner = self.tuned.autotuner
-        try:
-            changed = type(autotuner)(
-                autotuner.fn,
-                autotuner.arg_names,
-                autotuner.configs,
-                autotuner.keys,
-                zeroed,
-                restored,
-                pre_hook=autotuner.pre_hook if autotuner.user_defined_pre_hook else None,
-                post_hook=autotuner.post_hook if autotuner.user_defined_post_hook else None,
-            )
-            result = self._result(changed)
-        except (Exception, LaunchStopped):  # noqa: BLE001 - a Triton of other parameters, or as of all of them
-            return False
+    def _is_right(self, autotuner: Any, expected: _Contents) -> bool:
+        result = self._result(autotuner)
         return all(result[region.real_start] == expected[region.real_start] for region in self.again)
 
     def _result(self, autotuner: Any) -> _Contents:
@@ -206,6 +180,55 @@ class _TunedLaunch:
         return contents
 
 
+def place_of(kernel: Any) -> Location:
+    """The line of the autotuner of a kernel."""
+    home = Location(str(kernel.fn.__code__.co_filename), names.first_line(kernel))
+    return autotune_line(kernel) or home
+
+
+def tried_cures(
+    autotuner: Any, changed: list[str], zero: list[str], is_right: Callable[[Any], bool]
+) -> Iterator[tuple[str, ...]]:
+    """Arguments of `@triton.autotune`, as text, of which a trial was right.
+
+    `changed`: the parameters that timed runs change; `zero`: those of which all was zero before the launch.
+    """
+    for reset in ([zero] if zero else []) + [[]]:
+        kept_zero = [name for name in autotuner.reset_to_zero if name not in changed]
+        zeroed = list(dict.fromkeys([*kept_zero, *reset]))
+        others = [name for name in changed if name not in reset]
+        restored = list(dict.fromkeys([*autotuner.restore_value, *others]))
+        restored = [name for name in restored if name not in zeroed]
+        try:
+            is_cured = is_right(_with_arguments(autotuner, zeroed, restored))
+        except (Exception, LaunchStopped):  # noqa: BLE001 - a Triton of other parameters, or as of all of them
+            is_cured = False
+        if is_cured:
+            yield tuple(
+                f"{name}={json.dumps(items)}"
+                for name, items in (("reset_to_zero", zeroed), ("restore_value", restored))
+                if items
+            )
+
+
+def _with_arguments(autotuner: Any, zeroed: list[str], restored: list[str]) -> Any:
+    """The same autotuner with other tensors that it sets to zero and restores."""
+    changed = type(autotuner)(
+        autotuner.fn,
+        autotuner.arg_names,
+        autotuner.configs,
+        autotuner.keys,
+        zeroed,
+        restored,
+        pre_hook=autotuner.pre_hook if autotuner.user_defined_pre_hook else None,
+        post_hook=autotuner.post_hook if autotuner.user_defined_post_hook else None,
+    )
+    for name in ("_do_bench", "perf_model", "configs_top_k", "early_config_prune"):
+        if hasattr(autotuner, name):
+            setattr(changed, name, getattr(autotuner, name))
+    return changed
+
+
 def _has_own_hooks(autotuner: Any) -> bool:
     return bool(
         autotuner.user_defined_pre_hook
@@ -218,7 +241,7 @@ def _contents(values: Iterable[Any]) -> _Contents | None:
     """The bytes of the storages of the tensors among `values`; None where they are too large, or have no memory."""
     contents: _Contents = {}
     size = 0
-    for tensor in _tensors(values):
+    for tensor in tensors_in(values):
         if type(tensor) not in {torch.Tensor, torch.nn.Parameter} or tensor.device.type != "cpu":
             return None
         storage = tensor.untyped_storage()
@@ -232,12 +255,13 @@ def _contents(values: Iterable[Any]) -> _Contents | None:
     return contents
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among arguments of a launch, in tuples and descriptors too."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, tuple):
-            yield from _tensors(value)
+            yield from tensors_in(value)
         elif isinstance(getattr(value, "base", None), torch.Tensor):  # of a descriptor
             yield value.base
 

@@ -25,6 +25,7 @@ def tuning_change_findings(context: Context) -> Iterator[Finding]:
         is_users = context.is_user_file(change.location.path)
         other = launch if is_users else change.location
         words = f"`{change.kernel}` is launched here" if is_users else f"`{change.kernel}`, of a library"
+        runs = "the timed runs on this GPU" if change.is_of_gpu else "a single timed run"
         elements = f"{change.count:,} element{' differs' if change.count == 1 else 's differ'}"
         yield context.finding(
             "FL949",
@@ -32,7 +33,7 @@ def tuning_change_findings(context: Context) -> Iterator[Finding]:
             f"`{change.argument}`",
             f"Triton times {change.configurations} configurations on the tensors of the first launch, and "
             f"`{change.kernel}` reads `{change.argument}`, which it also writes.",
-            f"After a single timed run, the launch gives {change.value:.6g} for "
+            f"After {runs}, the launch gives {change.value:.6g} for "
             f"`{change.argument}[{change.offset}]` in place of {change.expected:.6g}: {elements}.",
             at=change.location if is_users else launch or change.location,
             hints=tuple(_hints(change)),

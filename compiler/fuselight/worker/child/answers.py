@@ -15,14 +15,10 @@ from typing import Any
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.protocol import (
-    AccuracyRequest,
-    GraphsRequest,
     MeasureRequest,
-    OutputsRequest,
     Partial,
     Refused,
     TuneRequest,
-    VerifyRequest,
     to_json,
 )
 from fuselight.shared.report import Failure, Location, Report, Stack, TargetRef, Versions
@@ -74,8 +70,6 @@ def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
     return Refused(number, reason, None if reason == "cancelled" else _failure(running, status))
 
 
-_NEEDS_VALUES = (AccuracyRequest, GraphsRequest, MeasureRequest, OutputsRequest, TuneRequest, VerifyRequest)
-"""Nothing fake can be timed or compared."""
 ENDED = "Ended"
 """Message of a run that cannot write its answer: why."""
 EARLY = "Early"
@@ -92,7 +86,7 @@ def partial(running: RunningChild) -> bytes | None:
 
 def wants_fake_tensors(running: RunningChild, status: int) -> bool:
     """Whether the run needed more memory than available to build the target, so that it is repeated on fake tensors."""
-    if running.fake is not None or isinstance(running.request, _NEEDS_VALUES):
+    if running.fake is not None or run_failures.needs_values(running.request):
         return False
     if status == run_failures.OUT_OF_MEMORY:
         return True
@@ -122,12 +116,12 @@ def _failure(running: RunningChild, status: int) -> Failure:
     if running.ending == "memory":
         if stopped is None and stack and phase == "trace":
             phase = None  # the last message, of a trace that may have ended long before
-        failure = run_failures.memory_failure(limits.memory_mb, stack, phase, last)
+        failure = run_failures.memory_failure(running.request, stack, phase, last)
         return replace(failure, call=call, holders=stopped.holders if stopped else ())
     if running.was_killed_by_system(status):
-        return run_failures.system_memory_failure(phase, stack[-1] if stack else last)
+        return run_failures.system_memory_failure(running.request, phase, stack[-1] if stack else last)
     if status < 0:
-        return run_failures.signal_failure(-status, stack, phase, last)
+        return run_failures.signal_failure(-status, running.request, stack, phase, last)
     if running.ended is not None:
         return replace(running.ended, call=call, phase=phase)
     return _without_answer(running, status, stack, phase)

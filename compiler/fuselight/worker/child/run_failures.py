@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING
 from fuselight import PACKAGE
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.inputs.corrections import tensor_lookalikes
-from fuselight.shared.protocol import RunRequest, Target
+from fuselight.shared.protocol import (
+    AccuracyRequest,
+    GraphsRequest,
+    MeasureRequest,
+    OutputsRequest,
+    RunRequest,
+    Target,
+    TuneRequest,
+    VerifyRequest,
+)
 from fuselight.shared.report import Call, Culprit, Failure, Location, Note, Stack, is_user_file
 from fuselight.shared.report.failure import LONGEST, first_line, safe_text
 from fuselight.shared.report.visible import visible
@@ -444,7 +453,21 @@ def descriptors_failure(request: RunRequest, phase: str, call: int | None, calls
     )
 
 
-def signal_failure(number: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
+def needs_values(request: RunRequest) -> bool:
+    """Whether a run makes no sense on fake tensors: nothing fake can be timed or compared."""
+    return isinstance(request, _NEEDS_VALUES)
+
+
+def less_memory(request: RunRequest) -> str:
+    """What makes a run need less memory: a directive of its inputs can ask for fake tensors, and a program has none."""
+    if request.target.kind in {"main", "call"} or not request.target.name:
+        return "use smaller sizes in the program (`fuselight memory` estimates which lines hold most)"
+    return "use smaller inputs" + ("" if needs_values(request) else ", write fake=True in the directive")
+
+
+def signal_failure(
+    number: int, request: RunRequest, stack: Stack, phase: str | None, last: Location | None
+) -> Failure:
     """Describe a run that a signal ended. `last` is its last known position, used if there is no stack."""
     try:
         name = signal.Signals(number).name
@@ -454,7 +477,7 @@ def signal_failure(number: int, stack: Stack, phase: str | None, last: Location 
     step = (
         "a native library crashed: run the same call without torch.compile to see whether it does so there, too"
         if crash
-        else "if the system ran out of memory, use smaller inputs, or fake=True in the directive"
+        else f"if the system ran out of memory, {less_memory(request)}, or free memory on this machine"
     )
     return _ended("signal", f"the process died of {name}", step, stack=stack, phase=phase, last=last)
 
@@ -473,18 +496,31 @@ def timeout_failure(
     return _ended("timeout", what, step, stack=stack, phase=phase, last=last)
 
 
-def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
-    """Describe a run that exceeded its memory limit. `last` is its last known position."""
-    step = "use smaller inputs, write fake=True in the directive, or raise the setting `fuselight.limits.memoryMb`"
-    what = f"killed for using more than {limit_mb} MB"
+def memory_failure(
+    request: RunRequest,
+    stack: Stack,
+    phase: str | None,
+    last: Location | None,
+    *,
+    limit_mb: int | None = None,
+) -> Failure:
+    """Describe a run that exceeded its memory limit. `last` is its last known position.
+
+    `limit_mb`: of a process of the run that has another limit.
+    """
+    step = f"{less_memory(request)}, or raise the setting `fuselight.limits.memoryMb`"
+    what = f"killed for using more than {limit_mb or request.limits.memory_mb} MB"
     return _ended("memory", what, step, stack=stack, phase=phase, last=last)
 
 
-def system_memory_failure(phase: str | None, last: Location | None) -> Failure:
+def system_memory_failure(request: RunRequest, phase: str | None, last: Location | None) -> Failure:
     """Describe a run that the system ended because the machine had no memory left. `last` is as above."""
-    step = "use smaller inputs, write fake=True in the directive, or free memory on this machine"
+    step = f"{less_memory(request)}, or free memory on this machine"
     what = "killed by the system, which had no memory left"
     return _ended("memory", what, step, stack=(), phase=phase, last=last)
+
+
+_NEEDS_VALUES = (AccuracyRequest, GraphsRequest, MeasureRequest, OutputsRequest, TuneRequest, VerifyRequest)
 
 
 def _ended(

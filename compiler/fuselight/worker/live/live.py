@@ -33,7 +33,7 @@ from fuselight.capture.calls.calls import call_mode, call_outputs
 from fuselight.capture.calls.rungs import Answered
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import LiveReady, LiveRequest, Retrace, from_json, to_json
+from fuselight.shared.protocol import LiveReady, LiveRequest, Retrace, RunRequest, from_json, to_json
 from fuselight.shared.report import Culprit, Failure, Report, Rung
 from fuselight.worker.child import answers, run_failures
 from fuselight.worker.child.originals import exit_now, getpid
@@ -359,7 +359,7 @@ class LiveRun:
             if self._open and not self._waiting:
                 self._make_spare(running.request)
         else:
-            self._tell(number, _crashed(status))
+            self._tell(number, _crashed(status, self.state.job.request))
 
     def _end(self, pid: int) -> None:
         """Kill a fork and all that it started."""
@@ -406,9 +406,9 @@ def _too_slow(request: Retrace) -> dict[str, Any]:
     return {"reason": "timeout", "failure": encode(failure)}
 
 
-def _crashed(status: int) -> dict[str, Any]:
+def _crashed(status: int, request: RunRequest) -> dict[str, Any]:
     if status < 0:
-        failure = run_failures.signal_failure(-status, (), "trace", None)
+        failure = run_failures.signal_failure(-status, request, (), "trace", None)
     else:
         failure = run_failures.exit_failure(status, (), call=None, phase="trace")
     return {"reason": "crashed", "failure": encode(failure)}

@@ -149,9 +149,9 @@ class _RankProcess:
         if self._kill_at is not None:
             return run_failures.timeout_failure(self.job.request.limits.seconds, stack, phase, None)
         if status < 0:
-            return run_failures.signal_failure(-status, stack, phase, None)
+            return run_failures.signal_failure(-status, self.job.request, stack, phase, None)
         if status == run_failures.OUT_OF_MEMORY:
-            return run_failures.memory_failure(self.job.request.limits.memory_mb, stack, phase, None)
+            return run_failures.memory_failure(self.job.request, stack, phase, None)
         internal = self._read("internal.txt")
         if internal is not None:
             return run_failures.internal_failure(internal.decode("utf-8", "replace"))

@@ -274,7 +274,9 @@ class ConfigurationProcess:
         limit = limit_mb << 20
         used = process.tree_memory(self._process.pid, enough=limit)
         if used is not None and used > limit:
-            self._ended_for = run_failures.memory_failure(limit_mb, (), "measure", None)
+            self._ended_for = run_failures.memory_failure(
+                self.job.request, (), "measure", None, limit_mb=limit_mb
+            )
             self._kill()
 
     def _kill(self) -> None:
@@ -314,9 +316,9 @@ class ConfigurationProcess:
             lost = run_failures.descriptors_failure(self.job.request, phase, None, ())
             return in_their_kind(lost, self.name)
         if status < 0:
-            return run_failures.signal_failure(-status, (), phase, None)
+            return run_failures.signal_failure(-status, self.job.request, (), phase, None)
         if status == run_failures.OUT_OF_MEMORY:
-            return run_failures.memory_failure(self.job.request.limits.memory_mb, (), phase, None)
+            return run_failures.memory_failure(self.job.request, (), phase, None)
         text = (self._read("internal.txt") or b"").decode("utf-8", "replace")
         return run_failures.internal_failure(text or f"its process ended with status {status}")
 

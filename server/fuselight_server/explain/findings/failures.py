@@ -66,9 +66,7 @@ _NEXT = {
     "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
     "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager mode",
     "FL405": "Use smaller inputs, or raise the setting `fuselight.limits.seconds`",
-    "FL406": (
-        "Use a smaller model or fake=True in the directive, or raise the setting `fuselight.limits.memoryMb`"
-    ),
+    "FL406": "Use a smaller model, or raise the setting `fuselight.limits.memoryMb`",
     "FL407": "Run the same call under python -X faulthandler to see the native stack",
     "FL408": "Remove sys.exit and os._exit from the code that the target runs",
     "FL409": "Run it again; if it happens again, use 'Fuselight: Report a Problem'",

@@ -81,6 +81,23 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     "everything": (SUM, lambda: tensor(1 << 26).sum()),
     "mean of sequences": (MEAN, lambda: tensor(8, 4096, 1024).mean(1)),
     "mean of all": (MEAN, lambda: tensor(8192, 4096).mean()),
+    "product with a gradient of a sum": (
+        "aten::mm",
+        lambda: tensor(1, 1).expand(8192, 2048).t() @ tensor(8192, 1024),
+    ),
+    "product of every second column": ("aten::mm", lambda: tensor(4096, 4096)[:, ::2] @ tensor(2048, 512)),
+    "linear layer of every second column": (
+        "aten::addmm",
+        lambda: torch.addmm(tensor(512), tensor(4096, 4096)[:, ::2], tensor(2048, 512)),
+    ),
+    "products of a repeated matrix": (
+        "aten::bmm",
+        lambda: torch.bmm(tensor(1, 1024, 1024).expand(16, -1, -1), tensor(16, 1024, 256)),
+    ),
+    "products of gradients of sums": (
+        "aten::bmm",
+        lambda: torch.bmm(tensor(1, 1, 1).expand(16, 1024, 1024), tensor(16, 1024, 256)),
+    ),
     "softmax of a transposed tensor": ("aten::_softmax", lambda: tensor(4096, 4096).t().softmax(-1)),
     "log_softmax of a transposed tensor": (
         "aten::_log_softmax",

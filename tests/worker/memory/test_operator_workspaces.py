@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
-from fuselight.adapters.torch_api.operator_workspaces import inside_operator
+from fuselight.adapters.torch_api.operator_workspaces import inside_operator, inside_operator_of_cpu
 from fuselight.shared.devices import find
 from fuselight.shared.report import Device
 
@@ -58,3 +60,27 @@ def test_a_softmax_copies_what_is_not_in_one_piece() -> None:
     assert inside_operator(h200, backward, (x.t(), x.t(), -1, x.dtype), None) == 3 * copied
     backward = ATEN._log_softmax_backward_data.default
     assert inside_operator(h200, backward, (x, x.t(), -1, x.dtype), None) == copied
+
+
+@pytest.mark.parametrize("name", ["h200", "cpu"])
+def test_a_product_copies_matrices_that_its_library_cannot_read(name: str) -> None:
+    inside = inside_operator_of_cpu if name == "cpu" else functools.partial(inside_operator, find(name))
+    x, scalar = empty(256, 512), empty(1, 1)
+    copied = x.numel() * 2
+    assert inside(ATEN.mm.default, (x, x.t()), None) == 0
+    assert inside(ATEN.mm.default, (scalar.expand(256, 512), x.t()), None) == copied, "the gradient of a sum"
+    assert inside(ATEN.mm.default, (x[:, ::2], scalar.expand(256, 64)), None) == copied // 2 + 256 * 64 * 2
+    assert inside(ATEN.addmm.default, (empty(512), x, scalar.expand(512, 512)), None) == 512 * 512 * 2
+    assert inside(ATEN.addmm.default, (scalar.expand(256, 256), x, x.t()), None) == 0, (
+        "what is added is no factor"
+    )
+
+
+def test_batches_may_repeat_a_matrix() -> None:
+    x, y, h200 = empty(1, 256, 512), empty(8, 512, 64), find("h200")
+    assert inside_operator(h200, ATEN.bmm.default, (x.expand(8, -1, -1), y), None) == 0
+    sums = empty(1, 1, 1).expand(8, 256, 512)
+    assert inside_operator(h200, ATEN.bmm.default, (sums, y), None) == 8 * 256 * 512 * 2
+    assert (
+        inside_operator(h200, ATEN.baddbmm.default, (empty(8, 256, 64), sums, y), None) == 8 * 256 * 512 * 2
+    )

@@ -26,19 +26,18 @@ ROUNDING = 512
 
 
 def inside_operator_of_cpu(operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
-    """The same on a CPU: a product copies a matrix that its library cannot read, as the gradient of a sum."""
-    if _name(operator) not in {"aten::mm", "aten::addmm"}:
-        return 0
-    return sum(
-        _bytes(matrix)
-        for matrix in arguments[-2:]
-        if isinstance(matrix, torch.Tensor) and not _is_read_as_it_is(matrix)
-    )
+    """The same on a CPU."""
+    return _copied_matrices(arguments) if _name(operator) in {"aten::mm", "aten::addmm"} else 0
+
+
+def _copied_matrices(arguments: tuple[Any, ...]) -> int:
+    """A product copies matrices that its library cannot read, as the gradient of a sum, whose strides are 0."""
+    return sum(_bytes(matrix) for matrix in _tensors(arguments[-2:]) if not _is_read_as_it_is(matrix))
 
 
 def _is_read_as_it_is(matrix: torch.Tensor) -> bool:
-    """Whether rows or columns are contiguous, and do not overlap."""
-    (rows, columns), (down, across) = matrix.shape, matrix.stride()
+    """Whether rows or columns of each matrix are contiguous, and do not overlap."""
+    (rows, columns), (down, across) = matrix.shape[-2:], matrix.stride()[-2:]
     return (across == 1 and down >= max(1, columns)) or (down == 1 and across >= max(1, rows))
 
 
@@ -83,6 +82,7 @@ def _encoder_layer(arguments: tuple[Any, ...]) -> int:
 
 
 _INSIDE: dict[str, Callable[[tuple[Any, ...]], int]] = {
+    **dict.fromkeys(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"), _copied_matrices),
     "aten::_softmax": _in_one_piece,
     "aten::_log_softmax": _in_one_piece,
     "aten::_softmax_backward_data": _softmax_backward,

@@ -92,6 +92,21 @@ def run(x):
         "def run(x):\n    return torch.nonzero(x)\n",
         "def run(x):\n    return torch.nonzero_static(x, size=2)\n",
     ),
+    "GB0124 table": (
+        "def run(x):\n    i = (x > 100).sum()\n    return x * (0.5, 2.0)[i.item()]\n",
+        (
+            "def run(x):\n    i = (x > 100).sum()\n"
+            "    return x * torch.tensor([0.5, 2.0], device=i.device)[i.view(1)].squeeze(0)\n"
+        ),
+    ),
+    "GB0124 attribute": (
+        "class Seen:\n    pass\nseen = Seen()\ndef run(x):\n    seen.last = x.sum().item()\n    return x * 2\n",
+        "class Seen:\n    pass\nseen = Seen()\ndef run(x):\n    seen.last = x.sum().detach()\n    return x * 2\n",
+    ),
+    "GB0124 condition": (
+        "def run(x):\n    if x.sum().item() > 100:\n        raise ValueError('large')\n    return x * 2\n",
+        "def run(x):\n    torch._assert_async(~(x.sum() > 100), 'large')\n    return x * 2\n",
+    ),
     "GB0066": (
         """\
 @contextlib.contextmanager

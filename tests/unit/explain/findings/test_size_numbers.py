@@ -56,19 +56,23 @@ def test_a_setting_that_removes_the_break_is_advised_with_its_trial_alone() -> N
 
 
 @pytest.mark.parametrize(
-    ("use", "is_size"),
+    ("use", "needs_number"),
     [
         ("x.split(n)", True),
         ("x[:n]", True),
         ("x * n", False),
         ("x.view(n, -1) * n", False),
-        ("layers[n](x)", False),
+        ("layers[n](x)", True),
     ],
 )
-def test_a_number_that_is_only_a_size_cannot_stay_a_tensor(use: str, *, is_size: bool) -> None:
+def test_a_number_that_only_a_number_can_replace_cannot_stay_a_tensor(
+    use: str, *, needs_number: bool
+) -> None:
     lines = source("n = mask.sum().item()", f"return {use}")
     finding = broken_at(lines, "mask.sum().item()", "GB0124", "", NUMBERS)
-    assert finding.hints[0].startswith("Compute the number outside" if is_size else "Keep the value a tensor")
+    assert finding.hints[0].startswith(
+        "Compute the number outside" if needs_number else "Keep the value a tensor"
+    )
     assert "capture_scalar_outputs" in untried(finding)[-1]
 
 
@@ -111,3 +115,80 @@ def test_an_index_without_dimensions_gets_one(line: str, place: str, step: str) 
     (finding,) = findings(report(breaks=(graph_break,)), read_line=lambda _path, number: lines.get(number))
     assert step in finding.hints[0]
     assert ("one dimension" in finding.hints[0]) is bool(step)
+
+
+TABLE = "GAINS = {0: 0.5, 1: 2.0}"
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "place", "step"),
+    [
+        (
+            TABLE,
+            "y = x * GAINS[i.item()]",
+            "i.item()",
+            "Look it up in a tensor: `torch.tensor([0.5, 2.0], device=i.device)[i.view(1)].squeeze(0)`",
+        ),
+        (
+            "GAINS = [1, 2, 3]",
+            "y = x * GAINS[int(i)]",
+            "int(i)",
+            "[1, 2, 3], device=i.device)[i.long().view(1)]",
+        ),
+        (
+            "GAINS = (1, 2)",
+            "y = x + GAINS[i]",
+            "GAINS[i]",
+            "torch.tensor([1, 2], device=i.device)[i.view(1)]",
+        ),
+        (
+            "GAINS = {0: 'a', 1: 'b'}",
+            "y = x * len(GAINS[i.item()])",
+            "i.item()",
+            "Choose the entry of `GAINS`",
+        ),
+        ("GAINS = {2: 0.5, 1: 2.0}", "y = x * GAINS[i.item()]", "i.item()", "Choose the entry of `GAINS`"),
+        ("GAINS = load()", "y = x * GAINS[i.item()]", "i.item()", "Choose the entry of `GAINS`"),
+        (f"{TABLE}; GAINS = load()", "y = x * GAINS[i.item()]", "i.item()", "Choose the entry of `GAINS`"),
+        (TABLE, "for _ in range(GAINS[i.item()]):", "i.item()", "Choose the entry of `GAINS`"),
+        (TABLE, "print('at', i.item())", "i.item()", "Return the tensor, and show its value"),
+        (TABLE, "log.info(f'at {i.item()}')", "i.item()", "Return the tensor, and show its value"),
+        (TABLE, "return x, i.item()", "i.item()", "Return the tensor, and convert it"),
+        (TABLE, "self.seen = i.item()", "i.item()", "Keep the tensor there, after .detach()"),
+        (TABLE, "self.all.append(i.item())", "i.item()", "Return the tensor, and keep its number"),
+        (
+            TABLE,
+            "for _ in range(int(i)):",
+            "int(i)",
+            "pass it in: torch writes out the loop",
+        ),
+        (
+            TABLE,
+            "return x[:i.item()]",
+            "i.item()",
+            "pass it in: it is used as a size",
+        ),
+        (TABLE, "y = x * i.item()", "i.item()", "Keep the value a tensor"),
+    ],
+)
+def test_what_the_code_does_with_a_number_decides_what_to_do(
+    table: str, line: str, place: str, step: str
+) -> None:
+    lines = {1: table, 3: "def pick(self, x, i):", 4: f"    {line}"}
+    lines |= {5: "        y = x"} if line.endswith(":") else {5: "    return x"}
+    text = "\n".join(lines.get(number, "") for number in range(1, 6)).split("\n")
+    column = 4 + line.index(place)
+    at = Location(FILE, 4, column, 4, column + len(place), function="pick")
+    graph_break = broken(at, gb="GB0124", explanation="Dynamo does not support tracing `Tensor.item()`.")
+    (finding,) = findings(
+        report(breaks=(graph_break,)),
+        read_line=lambda _path, number: text[number - 1] if number <= len(text) else None,
+    )
+    assert step in finding.hints[0]
+    assert "known only when the graph runs" in finding.message
+
+
+def test_a_condition_is_advised_with_the_tensor_and_not_with_its_number() -> None:
+    lines = source("if x.item() > 3:", "    raise ValueError('large')")
+    finding = broken_at(lines, "x.item()", "GB0124", "", NUMBERS)
+    assert "torch._assert_async(~(x > 3)" in finding.hints[0]

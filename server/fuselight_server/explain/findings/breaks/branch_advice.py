@@ -125,6 +125,19 @@ def depends_on_random(context: Context, at: Location) -> bool:
     return node is not None and not isinstance(node, ast.BoolOp) and _draws(tree, _test(node))
 
 
+def tests_value(context: Context, at: Location) -> bool:
+    """Whether the expression at `at` is a part of the condition of a statement."""
+    tree = tree_around(context, at)
+    return any(
+        isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert))
+        and node.test.lineno <= at.line <= (node.test.end_lineno or node.test.lineno)
+        and at.column is not None
+        and (at.line, at.column) >= (node.test.lineno, node.test.col_offset)
+        and (at.end_line or at.line, at.end_column or 0) <= (node.test.end_lineno, node.test.end_col_offset)
+        for node in ast.walk(tree or ast.Module([], []))
+    )
+
+
 # What the source says
 
 

@@ -19,6 +19,7 @@ from fuselight_server.explain.findings.breaks.branch_advice import (
     RANDOM_TITLE,
     branch_advice,
     depends_on_random,
+    tests_value,
 )
 from fuselight_server.explain.findings.breaks.break_texts import (
     first_step,
@@ -32,8 +33,13 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     library_break,
     outside_hints,
 )
+from fuselight_server.explain.findings.breaks.number_steps import (
+    NUMBER_TEXT,
+    indexed,
+    number_step,
+    with_tensor,
+)
 from fuselight_server.explain.findings.breaks.random_draws import random_words, without_counterpart
-from fuselight_server.explain.findings.breaks.size_numbers import indexed, used_as_size
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
 from fuselight_server.explain.findings.common.context import is_machinery
 from fuselight_server.explain.findings.common.source_tree import tree_around
@@ -112,10 +118,6 @@ _BACKWARD_STEP = (
     "Expect it: the break is where compiled autograd starts. Called outside the compiled code, .backward() is not "
     "captured"
 )
-_SIZE_STEP = (
-    "Compute the number outside the compiled code and pass it in: it is used as a size, and torch accepts no tensor "
-    "there"
-)
 _READ = "_local_scalar_dense"
 """The operator that reads the value of a tensor, as tensors without dimensions do as an index."""
 _INDEX_STEP = (
@@ -191,14 +193,15 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
     return replace(words, hints=(_HOOK_STEP, *_split(words)[1])) if is_in_hook else words
 
 
-_CONVERSION = re.compile(r"\b(float|int|bool)\(")
+_CONVERSION = re.compile(r"(?<![\w.])(float|int|bool)\(")
 
 
 def _with_conversion(context: Context, broke: Location, title: str) -> str:
     """The title with `float()` where the code has no `.item()`: torch names the method that float() calls."""
     line = context.read_line(broke.path, broke.line) or ""
-    text = line.encode("utf-8", "surrogateescape")[broke.column or 0 :].decode("utf-8", "replace")
-    called = _CONVERSION.match(text)
+    end = broke.end_column if broke.end_line in {None, broke.line} else None
+    text = line.encode("utf-8", "surrogateescape")[broke.column or 0 : end].decode("utf-8", "replace")
+    called = None if ".item(" in text else _CONVERSION.search(text)
     if called is None or not title.startswith("`.item()`"):
         return title
     return title.replace(".item()", f"{called[1]}()", 1)
@@ -237,10 +240,22 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
         of, index = place
         return replace(words, hints=(_INDEX_STEP.format(of=of, index=index),), torch_hints=0)
-    if gb_id in _NUMBER_IDS and used_as_size(context, broke):
-        _, torchs = _split(words)
-        return replace(words, hints=(_SIZE_STEP, *torchs), torch_hints=len(torchs))
-    return words
+    return _number_words(context, graph_break, broke, words) if gb_id in _NUMBER_IDS else words
+
+
+def _number_words(context: Context, graph_break: Break, broke: Location, words: BreakWords) -> BreakWords:
+    """The words of a number that is read from a tensor, by what the code does with it."""
+    is_read = _READ in graph_break.explanation or not graph_break.explanation.startswith("Operator ")
+    step, torchs = number_step(context, broke), _split(words)[1]
+    hints = (step, *torchs) if step else _branch_hints(context, broke) or words.hints
+    text = words.text or (NUMBER_TEXT if is_read else "")
+    return replace(words, text=text, hints=hints, torch_hints=sum(hint in torchs for hint in hints))
+
+
+def _branch_hints(context: Context, broke: Location) -> tuple[str, ...]:
+    """What to do about a number that a branch tests where it is read."""
+    hints = branch_advice(context, broke).hints if tests_value(context, broke) else ()
+    return with_tensor(context, broke, hints)
 
 
 def _special(context: Context, gb_id: str | None, graph_break: Break, title: str) -> BreakWords | None:

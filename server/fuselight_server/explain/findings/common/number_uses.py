@@ -30,6 +30,8 @@ class Use(enum.Enum):
     CONDITION = "condition"
     PYTHON = "python"
     """A function of Python needs its value, such as `min`."""
+    SHOWN = "shown"
+    """It is printed, logged or made a text."""
     OTHER = "other"
     """As arithmetic, which accepts a tensor as well."""
 
@@ -46,8 +48,10 @@ _SIZES = frozenset(
 )
 """Functions and methods of torch that take numbers, and no tensors in their place."""
 _PYTHON = frozenset(
-    "min max int float round abs divmod pow str repr format bool len sum".split()  # noqa: SIM905 - as above
+    "min max int float round abs divmod pow bool len sum".split()  # noqa: SIM905 - as above
 )
+_SHOWING = frozenset({"print", "str", "repr", "format"})
+_LOGGING = frozenset({"debug", "info", "warning", "error", "critical", "format"})
 
 _OPTIONS = frozenset(
     """
@@ -56,7 +60,7 @@ _OPTIONS = frozenset(
     """.split()  # noqa: SIM905 - as above
 )
 """Functions and methods of torch some of whose options are numbers, where they get a shape or work in place."""
-_NEED_NUMBERS = frozenset({Use.SLICE, Use.INDEX, Use.SIZE, Use.LOOP, Use.CONDITION, Use.PYTHON})
+_NEED_NUMBERS = frozenset({Use.SLICE, Use.INDEX, Use.SIZE, Use.LOOP, Use.CONDITION, Use.PYTHON, Use.SHOWN})
 
 
 def needs_number(context: Context, failure: GuardFailure) -> bool:
@@ -102,10 +106,11 @@ def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
         is_read = isinstance(getattr(node, "ctx", None), ast.Load)
         is_updated = isinstance(parents.get(node), ast.AugAssign)
         if type(node) in kinds and (is_read or is_updated) and ast.unparse(node) in wanted:
-            yield _use(node, parents)
+            yield use_of(node, parents)
 
 
-def _use(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Use:
+def use_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Use:
+    """What happens to the value of an expression where it stands."""
     child, parent = node, parents.get(node)
     while parent is not None:
         use = _use_in(child, parent)
@@ -129,7 +134,7 @@ def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - o
         return Use.LOOP
     if isinstance(parent, ast.Call):
         return _use_by_call(child, parent)
-    return Use.PYTHON if isinstance(parent, (ast.FormattedValue, ast.JoinedStr)) else None
+    return Use.SHOWN if isinstance(parent, (ast.FormattedValue, ast.JoinedStr)) else None
 
 
 def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
@@ -138,6 +143,9 @@ def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
     name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
     if name == "range":
         return Use.LOOP
+    is_logged = isinstance(call.func, ast.Attribute) and name in _LOGGING
+    if is_logged or (isinstance(call.func, ast.Name) and name in _SHOWING):
+        return Use.SHOWN
     if isinstance(call.func, ast.Name) and name in _PYTHON:
         return Use.PYTHON
     if name in _OPTIONS:

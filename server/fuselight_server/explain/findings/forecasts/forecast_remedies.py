@@ -195,6 +195,7 @@ _BY_USE = {
         "Calculate with `{name}` outside the compiled code and pass in the result as a tensor, or use torch's "
         "functions in the place of Python's, which need the value"
     ),
+    Use.SHOWN: "Show `{name}` outside the compiled code: a text of it has to be known while torch traces",
 }
 """Uses that accept no tensor, the hardest first."""
 

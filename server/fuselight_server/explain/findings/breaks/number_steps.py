@@ -1,0 +1,227 @@
+"""What to do about a number that is read from a tensor, by what the code does with it.
+
+Invariant: only uses that stand in the function itself count, and a tensor is advised only where each of them accepts
+one. A table of numbers is advised only for numbers that the file shows.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import TYPE_CHECKING
+
+from fuselight.shared.foreign_data import parse_python
+from fuselight_server.explain.findings.common.number_uses import Use, use_of, uses_of
+from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Location
+    from fuselight_server.explain.findings.common.context import Context
+
+NUMBER_TEXT = (
+    "The value of the tensor is known only when the graph runs, and the code needs it as a Python number while torch "
+    "traces."
+)
+_OUTSIDE = "outside the compiled code"
+_MAX_LINES = 5_000
+_MAX_VALUES = 8
+
+
+class _NumberPlace(enum.Enum):
+    """Where a statement puts the number, if it does nothing else with it."""
+
+    RETURNED = "returned"
+    ATTRIBUTE = "attribute"
+    ADDED = "added"
+
+
+_STEPS: dict[object, str] = {
+    Use.LOOP: (
+        f"Compute the number {_OUTSIDE} and pass it in: torch writes out the loop, and compiles once for each "
+        "number of iterations"
+    ),
+    Use.SHOWN: f"Return the tensor, and show its value {_OUTSIDE}",
+    _NumberPlace.RETURNED: f"Return the tensor, and convert it {_OUTSIDE}",
+    _NumberPlace.ATTRIBUTE: f"Keep the tensor there, after .detach(), and convert it {_OUTSIDE}",
+    _NumberPlace.ADDED: f"Return the tensor, and keep its number {_OUTSIDE}",
+}
+_SIZE_STEP = (
+    f"Compute the number {_OUTSIDE} and pass it in: it is used as a size, and torch accepts no tensor there"
+)
+_VALUE_STEP = f"Compute the number {_OUTSIDE} and pass it in"
+_TABLE_STEP = (
+    "Look it up in a tensor: `torch.tensor({numbers}, device={of}.device)[{index}.view(1)].squeeze(0)`"
+)
+_ENTRY_STEP = f"Choose the entry of `{{of}}` {_OUTSIDE}, and pass it in: torch has to know it while it traces"
+
+
+def number_step(context: Context, at: Location) -> str:
+    """The step for the number that is read at `at`; empty where a tensor may do, or nothing is known of its uses."""
+    tree = tree_around(context, at)
+    node = _node_at(tree, at) if tree is not None else None
+    if tree is None or node is None:
+        return ""
+    parents = parents_of(tree)
+    looked_up = _lookup(node, parents)
+    if looked_up is not None:
+        return _table_step(context, at, looked_up, node, parents) or _ENTRY_STEP.format(
+            of=ast.unparse(looked_up.value)
+        )
+    kept = _kept(node, parents)
+    if kept is not None:
+        return _STEPS[kept]
+    uses = _uses(context, at, node, parents)
+    if not uses or not uses.isdisjoint({Use.OTHER, Use.CONDITION}):
+        return ""
+    if uses <= {Use.SIZE, Use.SLICE}:
+        return _SIZE_STEP
+    return _STEPS[next(iter(uses))] if len(uses) == 1 and uses <= {Use.LOOP, Use.SHOWN} else _VALUE_STEP
+
+
+def indexed(context: Context, at: Location) -> tuple[str, str] | None:
+    """What is indexed at `at` and the name of the index, as `boxes` and `first` of `boxes[first]`; else None."""
+    tree = tree_around(context, at)
+    places = (
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.slice, (ast.Name, ast.Attribute))
+        and (node.lineno, node.col_offset) == (at.line, at.column)
+    )
+    node = next(places, None)
+    return None if node is None else (ast.unparse(node.value), ast.unparse(node.slice))
+
+
+def _node_at(tree: ast.AST, at: Location) -> ast.expr | None:
+    """The expression with exactly the columns of the place."""
+    wanted = (at.line, at.column, at.end_line or at.line, at.end_column)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Call, ast.Subscript)):
+            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            if place == wanted:
+                return node
+    return None
+
+
+def _lookup(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.Subscript | None:
+    """The lookup in which the number is the key: around it, or the place itself, as `names[n]`."""
+    parent = parents.get(node)
+    if isinstance(parent, ast.Subscript) and node is parent.slice and isinstance(parent.ctx, ast.Load):
+        return parent
+    return node if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) else None
+
+
+def _kept(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> _NumberPlace | None:
+    parent = parents.get(node)
+    while isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
+        parent = parents.get(parent)
+    if isinstance(parent, ast.Return):
+        return _NumberPlace.RETURNED
+    if isinstance(parent, ast.Assign) and all(isinstance(item, ast.Attribute) for item in parent.targets):
+        return _NumberPlace.ATTRIBUTE
+    is_added = isinstance(parent, ast.Call) and getattr(parent.func, "attr", "") in {"append", "add"}
+    return _NumberPlace.ADDED if is_added else None
+
+
+def _uses(context: Context, at: Location, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> frozenset[Use]:
+    """What happens to the number: where it stands, or to the names that it is assigned to."""
+    function, statement = context.def_above(at), parents.get(node)
+    while statement is not None and isinstance(statement, (ast.Tuple, ast.List)):
+        statement = parents.get(statement)
+    if not isinstance(statement, ast.Assign):
+        return frozenset({use_of(node, parents)})
+    names = tuple(dict.fromkeys(_names(statement)))
+    return uses_of(context.read_line, function, names) if names and function is not None else frozenset()
+
+
+def _names(statement: ast.Assign) -> Iterator[str]:
+    for target in statement.targets:
+        elements = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        yield from (expression.id for expression in elements if isinstance(expression, ast.Name))
+
+
+# Tables of numbers
+
+
+def _table_step(
+    context: Context, at: Location, lookup: ast.Subscript, node: ast.expr, parents: dict[ast.AST, ast.AST]
+) -> str:
+    """The lookup in a tensor with the same numbers; empty where the entries are something else, or are not shown."""
+    if use_of(lookup, parents) is not Use.OTHER or _kept(lookup, parents) is not None:
+        return ""
+    name = lookup.value.id if isinstance(lookup.value, ast.Name) else ""
+    numbers, of = _numbers_of(context, at, name) if name else "", tensor_of(node)
+    is_cut = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)  # int() cuts off digits
+    index = f"{of}.long()" if is_cut else of
+    return _TABLE_STEP.format(numbers=numbers, index=index, of=of) if numbers and of else ""
+
+
+def tensor_of(node: ast.expr) -> str:
+    """The tensor whose number is read: `i` of `i.item()`, of `int(i)`, of `names[i]`; empty for all else."""
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node.slice)
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
+        return _in_chain(node.func.value)
+    is_converted = isinstance(node.func, ast.Name) and node.func.id in _CONVERSIONS and len(node.args) == 1
+    return _in_chain(node.args[0]) if is_converted else ""
+
+
+_CONVERSIONS = frozenset({"int", "float", "bool"})
+
+
+def with_tensor(context: Context, at: Location, hints: tuple[str, ...]) -> tuple[str, ...]:
+    """The hints with the tensor in the place of the number that is read at `at`, which would break the graph again."""
+    tree = tree_around(context, at)
+    node = _node_at(tree, at) if tree is not None else None
+    tensor = tensor_of(node) if isinstance(node, ast.Call) else ""
+    if node is None or not tensor:
+        return hints
+    return tuple(hint.replace(ast.unparse(node), tensor) for hint in hints)
+
+
+def _in_chain(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
+
+
+def _numbers_of(context: Context, at: Location, name: str) -> str:
+    """The numbers of a dict of 0, 1, ..., or of a list or tuple, that the file assigns once; empty if unknown."""
+    lines: list[str] = []
+    while len(lines) < _MAX_LINES and (line := context.read_line(at.path, len(lines) + 1)) is not None:
+        lines.append(line.rstrip("\n"))
+    try:
+        tree = parse_python("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    assigned = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    ]
+    statements = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(target in assigned for target in node.targets)
+    ]
+    return _written(name, statements[0].value) if len(assigned) == len(statements) == 1 else ""
+
+
+def _written(name: str, value: ast.expr) -> str:
+    try:
+        known = ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    whole = name
+    if isinstance(known, dict):
+        if list(known) != list(range(len(known))) or any(isinstance(key, bool) for key in known):
+            return ""
+        known, whole = list(known.values()), f"list({name}.values())"
+    if not isinstance(known, (list, tuple)) or not known:
+        return ""
+    if not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in known):
+        return ""
+    return f"[{', '.join(map(repr, known))}]" if len(known) <= _MAX_VALUES else whole

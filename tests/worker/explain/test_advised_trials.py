@@ -93,7 +93,7 @@ def test_a_number_of_numpy_is_advised_to_be_passed_as_one_of_python(live: LiveWo
     ]
     assert {subjects for subjects, _ in advised} == {("sigma", "count"), ("by",)}, "`top` is a tensor"
     fewer = sorted((trial.before - trial.after, trial.refused) for _, trial in advised)
-    assert fewer == [(1, ""), (4, ""), (4, "")], "two lines of a step break in two calls each"
+    assert fewer == [(1, ""), (2, ""), (2, "")], "two lines of a step break"
 
 
 BATCHES = """\

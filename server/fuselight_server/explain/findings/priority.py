@@ -28,11 +28,11 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, Location, NotCompiledKind
+from fuselight.shared.report import GuardCause, Location, NotCompiledKind, is_pythons_own
 from fuselight_server.base.finding import WRONG_RESULTS, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list, format_target, format_time
 from fuselight_server.base.remedies import RemedyState
-from fuselight_server.explain.findings.breaks.break_costs import sides_of
+from fuselight_server.explain.findings.breaks.break_costs import by_function, sides_of
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
 from fuselight_server.explain.findings.breaks.generators import is_lone_comprehension
 from fuselight_server.explain.findings.common.context import Context
@@ -410,7 +410,7 @@ def _add_breaks(
     for home, _, _ in known:
         keep(at(home))  # in the order in which the lines ran
     # As in the finding of a break: the innermost function with a graph beside it is the one to name.
-    known.sort(key=lambda each: (not (each[2] and each[2].is_touching), len(each[1].stack)))
+    known.sort(key=lambda each: (not (each[2] and each[2].is_touching), *by_function(context, each[1])))
     seen: set[tuple[str, int, tuple[str | None, ...], str | None]] = set()
     for home, graph_break, sides in known:
         cost, function = at(home), plain(graph_break.frame_function or "")
@@ -469,6 +469,8 @@ def _add_eager(
             and uncompiled_code.rest_from is None
         ):
             eager = cost.eager if function in cost.eager else (*cost.eager, function)
+            if is_pythons_own(uncompiled_code.location.path):
+                eager = cost.eager  # as the method that reads a cached property: nobody asked to compile it
             is_target = cost.is_target_eager or uncompiled_code.function == own
             keep(replace(cost, eager=eager, is_target_eager=is_target))
         elif uncompiled_code.kind in _LIMITS:

@@ -8,7 +8,7 @@ from torch import nn
 def group_or_default(group, is_expert=False):
     if group is None:
         warnings.warn("Warning: tp_group is None, using default tp group", DeprecationWarning)
-        # warning: [GB0007] "graph break: `_warnings.warn` is not traced by torch.compile"
+        # warning: [GB0007] "graph break: `warnings.warn` is not traced by torch.compile"
         group = "tp-expert" if is_expert else "tp"
     return group
 

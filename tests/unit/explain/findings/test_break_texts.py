@@ -253,7 +253,10 @@ def test_a_function_of_python_is_neither_an_extension_nor_a_matter_for_torch(nam
     (hint,) = finding.hints
     assert hint.startswith(step)
     assert "third-party" not in finding.message
-    assert f"`{name}` is a function of Python, which torch.compile does not trace." in finding.message
+    assert (
+        f"`{name.removeprefix('_')}` is a function of Python, which torch.compile does not trace."
+        in finding.message
+    )
 
 
 def test_a_function_of_a_library_in_c_keeps_the_hint_for_extensions() -> None:
@@ -376,3 +379,20 @@ def test_torchs_own_text_is_left_out_where_the_title_says_it(name: str, *, is_sa
     (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0059", explanation=explanation),)))
     assert ("argument types" in finding.message) is is_said
     assert "Dynamo " not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("message", "text"), [("None", ""), ("between the blocks", "Message: between the blocks.")]
+)
+def test_a_break_that_the_user_asked_for_has_its_message_alone(message: str, text: str) -> None:
+    given = broken(
+        at(30),
+        gb="GB0025",
+        explanation=f"User-inserted graph break. Message: {message}",
+        context="Called `torch._dynamo.graph_break()` with args `[]`, kwargs `{}`",
+        hints=("Remove the `torch._dynamo.graph_break()` call.",),
+    )
+    (finding,) = findings(report(breaks=(given,)))
+    assert "kwargs" not in finding.message
+    assert "None" not in finding.message
+    assert text in finding.message

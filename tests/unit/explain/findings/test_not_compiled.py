@@ -155,3 +155,10 @@ def test_a_setting_of_the_main_thread_is_not_advised_again_to_another(
         assert "initializer=" in hint
     else:
         assert hint.startswith("Raise torch._dynamo.config.recompile_limit")
+
+
+def test_a_function_whose_trace_a_break_ended_has_something_to_compile() -> None:
+    empty = NotCompiled(NotCompiledKind.NO_TENSORS, "SignSGD.step", at(9), "no tensors")
+    inside = broken(at(15, function="step"), frame_function="SignSGD.step")
+    assert {item.code for item in findings(report(not_compiled=(empty,)))} == {"FL106"}
+    assert {item.code for item in findings(report(not_compiled=(empty,), breaks=(inside,)))} == {"GB0170"}

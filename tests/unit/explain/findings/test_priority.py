@@ -185,6 +185,26 @@ def test_a_break_in_a_called_function_names_that_function_as_its_finding_does() 
     assert finding.cost[0].startswith("`helper` is split into 2 graphs")
 
 
+def test_functions_of_python_itself_are_not_what_a_line_leaves_in_eager_mode() -> None:
+    read = at(12, function="forward")
+    inside = at(997, path="/usr/lib/python3.11/functools.py", function="__get__")
+    skipped = tuple(
+        NotCompiled(NotCompiledKind.SKIPPED, name, place, "lock", stack=stack, gb_id="GB0142", caller=caller)
+        for name, place, stack, caller in (
+            ("Rope.forward", at(11), (read, inside), ()),
+            ("cached_property.__get__", inside, (inside,), (read,)),
+        )
+    )
+    given = report(
+        breaks=(broken(read, inside, gb="GB0142", frame_skipped=True, frame_function="Rope.forward"),),
+        not_compiled=skipped,
+        compiles=TWO_GRAPHS,
+        frames=FRAMES,
+    )
+    (first,) = of_reports([given], findings(given))
+    assert first.gain == "all of Rope.forward runs in eager mode because of it"
+
+
 def test_a_program_that_runs_in_eager_mode_is_named_by_its_function() -> None:
     skipped = NotCompiled(NotCompiledKind.SKIPPED, "train", at(20), "in a loop", stack=(at(38),))
     given = report(breaks=(broken(at(38), frame_skipped=True),), not_compiled=(skipped,))
@@ -350,10 +370,14 @@ def run(x, steps):
     ],
 )
 def test_a_line_in_a_loop_is_named_with_the_loop(stack: tuple[Location, ...], in_loop: str) -> None:
-    given = report(breaks=(broken(*stack), broken(at(1))))
+    kinds = ("Data-dependent branching", "graph break in loop")
+    given = report(breaks=(broken(*stack, types=kinds), broken(at(1))))
     lines = LOOPS.splitlines()
     shown = findings(given, read_line=lambda _path, line: lines[line - 1] if line <= len(lines) else None)
     words = next(item.words() for item in of_reports([given], shown) if item.cost.line == stack[-1].line)
+    is_called = "is called in the" in in_loop
+    message = next(item.message for item in shown if item.span.line == stack[-1].line)
+    assert ("The function of this line is called in the loop on line" in message) is is_called
     assert words.startswith(f"Fix line {stack[-1].line} of model.py first{in_loop}: ")
 
 

@@ -45,7 +45,7 @@ _NOTE = (
         (
             "Unsupported: Graph break due to unsupported Python builtin _warnings.warn. Please file an issue. ",
             "GB0007",
-            "`_warnings.warn` is not traced by torch.compile",
+            "`warnings.warn` is not traced by torch.compile",
         ),
         (
             "Unsupported: Logger not supported for non-export cases. To avoid graph breaks, disable logging",

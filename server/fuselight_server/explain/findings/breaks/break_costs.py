@@ -109,7 +109,7 @@ def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator
     known = [
         (graph_break, sides) for graph_break in group if (sides := sides_of(context, graph_break)) is not None
     ]
-    known.sort(key=lambda item: len(item[0].stack))
+    known.sort(key=lambda item: by_function(context, item[0]))
     touching = [item for item in known if item[1].is_touching]
     if touching:
         innermost, sides = touching[0]
@@ -122,12 +122,20 @@ def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator
             verbs = ("leads", "is") if len(around) == 1 else ("lead", "are")
             yield f"{format_list(around)}, which {verbs[0]} here, {verbs[1]} split too"
     elif known and not has_calls:
-        parts = _compiled_on_the_way(context, group)
-        if parts:
-            verb = "is" if len(parts) == 1 else "are"
-            yield f"{format_list(parts)}, on the way to this line, {verb} compiled separately"
+        own, parts = _name(known[0][0]), _compiled_on_the_way(context, group)
+        if own in parts and len(known[0][0].stack) == 1:
+            yield f"{own} has other graphs, and none of its operators run right before or after this line"
+        elif parts:
+            verbs = ("leads", "is") if len(parts) == 1 else ("lead", "are")
+            yield f"{format_list(parts)}, which {verbs[0]} to this line, {verbs[1]} compiled separately"
         else:
             yield f"{_name(known[-1][0])} has no graph left"
+
+
+def by_function(context: Context, graph_break: Break) -> tuple[bool, int]:
+    """Order the records of one break by the function to name: the user's before a library's, the innermost first."""
+    is_users = bool(graph_break.stack) and context.is_user_file(graph_break.stack[0].path)
+    return not is_users, len(graph_break.stack)
 
 
 def _sides_in_words(name: str, sides: GraphSides) -> str:

@@ -396,6 +396,7 @@ def break_text(graph_break: Break) -> str:
 _DYNAMO = re.compile(r"(?<![\w.`'])Dynamo(?![\w.`'])")
 """torch's name of the part of torch.compile that traces."""
 _SAID_BY_TITLE = re.compile(
+    r"User-inserted graph break\. Message: None|"
     r"Dynamo does not know how to trace builtin operator `(?:print|input|open|eval|exec|breakpoint)` with argument"
 )
 

@@ -257,6 +257,8 @@ def _short_name(name: str) -> str:
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
     name = match.group(1) if match else name
     name = name.replace("torch._VariableFunctionsClass.", "torch.")
+    if name.startswith("_") and name[1:].partition(".")[0] in sys.stdlib_module_names:
+        name = name[1:]  # `_warnings` is the part of `warnings` that is written in C
     return name.removeprefix("builtins.").removeprefix("<unknown module>.").rstrip(".")
 
 
@@ -387,7 +389,7 @@ def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
     step = _STEPS.get(_specific_id(gb_id, explanation) or "")
     if function := pythons_function(gb_id, explanation):
         step = _CLOCK if _CLOCKS.match(function) else _CALL
-        step = _STEPS["GB0059"] if function == "_warnings.warn" else step
+        step = _STEPS["GB0059"] if function == "warnings.warn" else step
     if gb_id == "GB0142" and _DISPATCH_MODE.search(explanation):
         step = _NOT_UNDER_MODE
     if gb_id == "GB9493" and "'__iter__'" in explanation:

@@ -146,6 +146,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         broken = [item.compile_id for item, _ in group]
         candidates = (*number_cures(context, (code, *gb_ids[:1]), broke, broken), *candidates)
     follows = follows_break(context, graph_break)
+    in_loop = loop_words(context, graph_break, home) if home is not None else ""
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
     return context.finding(
         code,
@@ -153,7 +154,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         "" if is_library_code else words.text or explanation,
         inside,
         _inside_call(context, broke, in_call),
-        _chain(graph_break),
+        _chain(graph_break, in_loop),
         at=home,
         span=span,
         severity=Severity.INFORMATION
@@ -168,7 +169,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
         follows=follows,
         gb_ids=gb_ids,
-        in_loop=loop_words(context, graph_break, home) if home is not None else "",
+        in_loop=in_loop,
         data=(INLINED,) if is_inlined else (),
     )
 
@@ -265,20 +266,25 @@ def _inside_call(context: Context, broke: Location | None, count: int) -> str:
     )
 
 
-def _chain(graph_break: Break) -> str:
+def _chain(graph_break: Break, in_loop: str) -> str:
     """Further problems that torch.compile hit while it handled the break."""
     later = [plain(kind) for kind in graph_break.types[1:] if kind]
     others = format_list([kind for kind in later if kind != _IN_LOOP])
+    _, is_called, loop = in_loop.partition(" is called in the ")
+    what = f"The function of this line is called in the {loop}" if is_called else "The line is in a loop"
     return " ".join(
         (
-            *((_LOOP_TEXT,) if _IN_LOOP in later else ()),
+            *(
+                (f"{what}, inside of which torch.compile cannot stop and resume.",)
+                if _IN_LOOP in later
+                else ()
+            ),
             *((sentence(f"While handling this break, torch.compile also hit: {others}"),) if others else ()),
         )
     )
 
 
 _IN_LOOP = "graph break in loop"
-_LOOP_TEXT = "The line is in a loop, inside of which torch.compile cannot stop and resume."
 
 
 def _related(context: Context, graph_break: Break, home: Location | None) -> tuple[Related, ...]:

@@ -109,6 +109,7 @@ def _is_worth_telling(context: Context, uncompiled_code: NotCompiled) -> bool:
         return not (
             _called_from_eager(context, uncompiled_code)
             or _has_graph(context, uncompiled_code)
+            or _is_traced(context, uncompiled_code)
             or calls_compiled(context, uncompiled_code.location.path, uncompiled_code.function)
         )
     if is_lone_comprehension(uncompiled_code.gb_id, uncompiled_code.function):
@@ -147,6 +148,12 @@ def _has_graph(context: Context, uncompiled_code: NotCompiled) -> bool:
         for item in context.report.compiles
         if item.graph is not None and item.graph.operators > 0
     )
+
+
+def _is_traced(context: Context, uncompiled_code: NotCompiled) -> bool:
+    """Whether a graph break ended the trace of it: there was something to compile."""
+    own = (uncompiled_code.location.path, uncompiled_code.function.rpartition(".")[2])
+    return any((frame.path, frame.function) == own for item in context.report.breaks for frame in item.stack)
 
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:

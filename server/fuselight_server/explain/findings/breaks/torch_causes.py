@@ -93,9 +93,17 @@ def _unquoted(text: str) -> str:
     return value if isinstance(value, str) else text
 
 
+_CALLED_FOR_BREAK = "Called `torch._dynamo."
+"""How torch describes a call that asks for a graph break: its arguments are in the explanation."""
+
+
 def details(explanation: str, context: str) -> str:
     """What the context adds to an explanation that names nothing of the program; empty if it adds nothing."""
-    if not context or (_SPECIFIC.search(explanation) and not _ALWAYS_SHOWN.match(context)):
+    if (
+        not context
+        or context.startswith(_CALLED_FOR_BREAK)
+        or (_SPECIFIC.search(explanation) and not _ALWAYS_SHOWN.match(context))
+    ):
         return ""
     words = in_words(context)
     return f"torch.compile reports: {words}" if words else ""

@@ -89,8 +89,10 @@ async function startEditor(browser, extensions) {
   await page.goto(server.at(folder));
   const view = workbench(page, server.driver);
   await view.ready();
+  const sideBarWidth = await view.sideBarWidth();
   return {
     isTrusted: false,
+    sideBarWidth,
     folder,
     page,
     server,
@@ -103,9 +105,13 @@ async function startEditor(browser, extensions) {
   };
 }
 
-/** Resets everything that a test can leave, except the width of the side bar. */
-async function reset({ folder, page, view }) {
+/** Resets everything that a test can leave: a picture must not depend on the tests before it. */
+async function reset({ folder, page, sideBarWidth, view }) {
   await view.putAway();
+  const added = (await view.sideBarWidth()) - sideBarWidth;
+  if (added !== 0) {
+    await view.widenSideBar(-added);
+  }
   // A server that ends a run writes its results again. The explorer notices late: it would open a file of the test before
   // in place of one with the same name.
   const entries = page.locator(".explorer-folders-view .monaco-list-row");

@@ -265,6 +265,9 @@ export function workbench(page, driver) {
         `vscode-remote://${new URL(page.url()).host}${folder}`,
       );
     },
+    async sideBarWidth() {
+      return (await page.locator(".part.sidebar").boundingBox()).width;
+    },
     async widenSideBar(pixels) {
       const edge = await page.locator(".part.sidebar").boundingBox();
       await page.mouse.move(edge.x + edge.width, 300);

@@ -79,6 +79,18 @@ def compared(x, kind):
     return torch.relu(x) if kind is Kind.RELU else torch.sin(x)  # warning: [FL201] "kind was Kind.RELU"
 
 
+class Slot:
+    pass
+
+
+def same_slot(x, slot, other):
+    return x * 2 if slot is other else x * 3  # warning: [FL202] "keeps the outcome of `slot is other`"
+
+
+def other_slot(x, slot, other):
+    return x * 2 if slot is other else x * 3  # warning: [FL201] "same object, now they are not"
+
+
 class Scaler:
     def scale(self, x):
         return x * 2
@@ -159,6 +171,11 @@ if __name__ == "__main__":
     compiled(x)
     os.environ["UNSEEN_MODE"] = "exact"
     compiled(x)
+
+    for function, first in ((same_slot, Slot()), (other_slot, None)):
+        compiled, last = torch.compile(function), Slot()
+        compiled(x, first or last, last)
+        compiled(x, Slot() if first is None else last, last)
 
     for function in (looked_up, compared):
         compiled = torch.compile(function)

@@ -19,6 +19,7 @@ import torch
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import errors, frames, hooks
+from fuselight.adapters.torch_api.dynamo.identity_checks import IdentityCheck
 from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup
 from fuselight.adapters.torch_api.dynamo.lost_changes import LostChange
 from fuselight.adapters.torch_api.inductor import artifacts
@@ -305,6 +306,10 @@ class Recorder:
         """The trace looks a key up by an object, on which torch makes no guard."""
         self._unseen.key_looked_up(lookup)
 
+    def identity_checked(self, check: IdentityCheck) -> None:
+        """The trace compares two objects, and torch makes no guard that they are different."""
+        self._unseen.identity_checked(check)
+
     def change_lost(self, change: LostChange) -> None:
         """The compile under way changes a container in eager mode only."""
         if self._running:
@@ -323,7 +328,7 @@ class Recorder:
         )
         run.guard_us = guards.check_latency(manager, output_graph)
         if run.graph is not None:
-            self._unseen.guarded(manager)
+            self._unseen.guarded(manager, artifacts.global_scope(output_graph))
 
     def guards_dropped(self, manager: Any, deleted: Any) -> None:
         """Torch dropped compiled code, because an object that it was compiled for is being freed."""

@@ -25,9 +25,11 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.dynamo import frames, lost_changes, version_calls
+from fuselight.adapters.torch_api.dynamo.identity_checks import IdentityCheck
 from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup
 from fuselight.adapters.torch_api.dynamo.lost_changes import LostChange
 from fuselight.capture.dynamo import stacks
+from fuselight.capture.dynamo.placed_checks import PlacedCheck, placed_check
 from fuselight.capture.dynamo.placed_lookups import PlacedLookup, placed_lookups
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Location, Stack, UnseenChange, UnseenKind
@@ -84,6 +86,7 @@ class _CompiledFunction:
     methods: tuple[_Method, ...]
     variables: tuple[_Variable, ...] = ()
     lookups: tuple[PlacedLookup, ...] = ()
+    checks: tuple[PlacedCheck, ...] = ()
     guarded_hooks: frozenset[int] = frozenset()
     """The `id` of each dict of hooks that was not empty: torch has a guard on it."""
 
@@ -118,6 +121,10 @@ class UnseenLog:
     """Variables that the compile under way has read."""
     _lookups: list[KeyLookup] = field(default_factory=list)
     """What the compile under way has looked up by objects."""
+    _checks: list[PlacedCheck] = field(default_factory=list)
+    """The comparisons by `is` of the compile under way."""
+    _globals: dict[int, Mapping[str, object]] = field(default_factory=dict)
+    """The globals of the function of a version, by its number."""
     _managers: dict[int, weakref.ref[Any]] = field(default_factory=dict)
     """The number of a version to its guards."""
     _watched: set[int] = field(default_factory=set)
@@ -137,6 +144,7 @@ class UnseenLog:
     ) -> None:
         """A function was compiled; `modules` are the `id` of those that it calls, `used` the globals that it reads."""
         read, lookups = tuple(self._read), tuple(placed_lookups(self._lookups, variables))
+        checks = tuple(self._checks)
         self.compile_started()
         if len(self._compiled) >= _MAX_COMPILES:
             return
@@ -148,7 +156,9 @@ class UnseenLog:
         methods = tuple(method for kind in kinds for method in _methods(kind, inlined))
         guarded = frozenset(id(hooks) for module in called for hooks in _hooks_in(module))
         self._compiled.append(
-            _CompiledFunction(self._next(), function, location, references, methods, read, lookups, guarded)
+            _CompiledFunction(
+                self._next(), function, location, references, methods, read, lookups, checks, guarded
+            )
         )
 
     def last_modules(self) -> list[torch.nn.Module]:
@@ -158,7 +168,7 @@ class UnseenLog:
 
     def compile_started(self) -> None:
         """A trace starts: it has read no variable, and looked nothing up."""
-        self._read, self._lookups = [], []
+        self._read, self._lookups, self._checks = [], [], []
 
     def variable_read(self, name: str) -> None:
         """The trace reads an environment variable, on which it makes no guard."""
@@ -173,6 +183,12 @@ class UnseenLog:
         if len(self._lookups) < _MAX_LOOKUPS:
             self._lookups.append(lookup)
 
+    def identity_checked(self, check: IdentityCheck) -> None:
+        """The trace compares two objects that are different."""
+        placed = placed_check(check) if len(self._checks) < _MAX_LOOKUPS else None
+        if placed is not None:
+            self._checks.append(placed)
+
     def change_lost(self, function: str, location: Location, change: LostChange) -> None:
         """The code of a function does not change a container, as the function does in eager mode."""
         kind, stack = _LOST[change.kind], stacks.from_summaries(change.stack)
@@ -180,12 +196,13 @@ class UnseenLog:
         name = torch_texts.in_user_words(change.source)
         self._missed.setdefault(UnseenChange(kind, name, function, location, stack))
 
-    def guarded(self, manager: Any) -> None:
+    def guarded(self, manager: Any, global_variables: Mapping[str, object]) -> None:
         """The function that was compiled last got its guards."""
         if self._compiled and self._compiled[-1].number not in self._managers:
             last = self._compiled[-1]
             self._managers[last.number] = weakref.ref(manager)
-            if last.variables or last.lookups:
+            self._globals[last.number] = global_variables
+            if last.variables or last.lookups or last.checks:
                 self._watch(last)
 
     def close(self) -> None:
@@ -259,7 +276,12 @@ class UnseenLog:
     def _called(self, function: _CompiledFunction, f_locals: Mapping[str, object]) -> None:
         if self._paused:
             return
-        other = (*_other_values(function), *_other_entries(function, f_locals))
+        known = self._globals.get(function.number, {})
+        other = (
+            *_other_values(function),
+            *_other_entries(function, f_locals),
+            *_other_outcomes(function, f_locals, known),
+        )
         for change in (*self._hooks_of(function), *other):
             self._missed.setdefault(change)
 
@@ -335,4 +357,15 @@ def _other_entries(function: _CompiledFunction, f_locals: Mapping[str, object]) 
         if lookup.finds_another(f_locals):
             yield UnseenChange(
                 UnseenKind.KEY, lookup.name, function.function, function.location, lookup.stack
+            )
+
+
+def _other_outcomes(
+    function: _CompiledFunction, f_locals: Mapping[str, object], global_variables: Mapping[str, object]
+) -> Iterator[UnseenChange]:
+    """The comparisons of two objects that are one object in this call."""
+    for check in function.checks:
+        if check.is_same(f_locals, global_variables):
+            yield UnseenChange(
+                UnseenKind.IDENTITY, check.name, function.function, function.location, check.stack
             )

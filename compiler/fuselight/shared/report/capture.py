@@ -343,6 +343,8 @@ class UnseenKind(str, enum.Enum):
     """An environment variable that the trace read, and on which torch has no guard."""
     KEY = "key"
     """An object with which a dict or a set is looked up, and on which torch has no guard."""
+    IDENTITY = "identity"
+    """A comparison of two objects by `is`: torch has no guard that they are different."""
     LOST_ADDITION = "lost_addition"
     """A line adds to a set or a dict in eager mode, and not in compiled code."""
     LOST_REMOVAL = "lost_removal"
@@ -359,8 +361,9 @@ class UnseenChange:
 
     kind: UnseenKind
     what: str
-    """The class of the module, the method as `Net.forward`, the variable, the object of a lookup as `self.mode`, the
-    container as `self.seen`, or the generator as `self.rng`; empty for a hook of all modules."""
+    """The class of the module, the method as `Net.forward`, the variable, the object of a lookup as `self.mode`, a
+    comparison as `a is b`, the container as `self.seen`, or the generator as `self.rng`; empty for a hook of all
+    modules."""
     function: str
     """The compiled function."""
     location: Location

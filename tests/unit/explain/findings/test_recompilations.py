@@ -521,6 +521,23 @@ def test_objects_that_are_one_are_not_called_tensors() -> None:
     assert "the same tensor or views of it" in finding.hints[0]
 
 
+@pytest.mark.parametrize(
+    ("line", "compares"),
+    [
+        ("if task is tasks[0]:", True),
+        ("return left is not right", True),
+        ("if task is None or task.size > 2:", False),
+        ("names.append(this_is_it)", False),
+    ],
+)
+def test_a_comparison_by_is_says_that_one_outcome_has_no_guard(line: str, compares: bool) -> None:  # noqa: FBT001
+    same = failed(
+        "task and tasks[0] were the same object, now they are not", cause=GuardCause.ALIASING, born=(at(3),)
+    )
+    (finding,) = findings(report(recompiles=(again(same),)), read_line=lambda _path, _line: line)
+    assert any("no guard that they are two" in hint for hint in finding.hints) is compares
+
+
 def test_a_number_that_two_lines_read_is_one_finding() -> None:
     """torch guards on the first read of each compile, which may be another line, or one inside a library."""
     first = failed("self.scale was 5, now 4", "EQUALS_MATCH", "self.scale", born=(at(38, (8, 20)),))

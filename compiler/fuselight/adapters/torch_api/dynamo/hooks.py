@@ -29,6 +29,12 @@ import torch.nn.modules.module
 import torch.utils.hooks
 
 from fuselight.adapters.torch_api.dynamo.frame_text_cache import cache_stack_texts
+from fuselight.adapters.torch_api.dynamo.identity_checks import (
+    COMPARISON,
+    IdentityCheck,
+    comparing_module,
+    read_check,
+)
 from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup, lookup_methods, read_lookup
 from fuselight.adapters.torch_api.dynamo.line_numbers import fix_places
 from fuselight.adapters.torch_api.dynamo.lost_changes import (
@@ -65,6 +71,7 @@ class Listener(Protocol):
     def variable_read(self, name: str) -> None: ...
     def change_lost(self, change: LostChange) -> None: ...
     def key_looked_up(self, lookup: KeyLookup) -> None: ...
+    def identity_checked(self, check: IdentityCheck) -> None: ...
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None: ...
     def frame_without_tensors(self, code: CodeType) -> None: ...
     def frame_skipped(self, reason: str, code: CodeType) -> None: ...
@@ -137,6 +144,7 @@ def listen(listener: Listener, *, lines: bool = False, steps: StepListener | Non
         _listen_to_variables(installed)
         _listen_to_changes(installed)
         _listen_to_lookups(installed)
+        _listen_to_identity(installed)
         if lines:
             _listen_to_lines(installed)
         if steps is not None:
@@ -417,6 +425,25 @@ def _listen_to_lookups(installed: _Installed) -> None:
 
     for model, name in lookup_methods():
         installed.replace("lookups", model, name, look_up)
+
+
+def _listen_to_identity(installed: _Installed) -> None:
+    """Comparisons by `is` of two objects that are different: torch has no guard that they are."""
+
+    def report(left: Any, right: Any) -> None:
+        check = read_check(left, right)
+        if check is not None:
+            installed.tell("identity", installed.listener.identity_checked, check)
+
+    def compare(real: Callable[..., Any], left: Any, right: Any) -> Any:
+        outcome = real(left, right)
+        if outcome is not None and outcome.as_python_constant() is False:
+            installed.tell("identity", report, left, right)
+        return outcome
+
+    module = comparing_module()
+    if module is not None:
+        installed.replace("identity", module, COMPARISON[1], compare)
 
 
 def _listen_to_lines(installed: _Installed) -> None:

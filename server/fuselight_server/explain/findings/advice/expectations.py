@@ -172,7 +172,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
             failure.cause is GuardCause.NONE and _STRING.match(f"{failure.was};{failure.now}") is not None,
             _NONE_OR_TEXT,
         ),
-        (failure.cause is GuardCause.ALIASING and "same tensor" not in failure.difference, _SAME_OBJECT),
+        (failure.cause is GuardCause.ALIASING and "same tensor" not in failure.difference, SAME_OBJECT),
         (fixed_by_torch(failure) and _OFFSET.search(failure.difference) is not None, _of_offset(failure)),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
@@ -190,7 +190,7 @@ _HOOKS = (
 )
 _STRING = re.compile(r"(?:None;)?['\"]")
 _NONE_OR_TEXT = "Expect one compile for {value} as None, and one for each string"
-_SAME_OBJECT = (
+SAME_OBJECT = (
     "Expect one compile for the calls in which these are one object, and one for those in which they are not"
 )
 _OFFSET = re.compile(r"(?P<tensor>[^\s()]+)\.storage_offset\(\)")

@@ -44,6 +44,14 @@ _HINTS = {
         "Look the entry up outside the compiled function, and pass it in",
         "Or use keys that torch has guards on: for a member of an enum, its `.name` or `.value`",
     ),
+    UnseenKind.IDENTITY: (
+        "Compare what torch has guards on: a number, a string or a flag of the objects, as in `a.name == b.name`",
+        "Or compare outside the compiled function, and pass the outcome in",
+    ),
+}
+_COMPILED_FOR = {
+    UnseenKind.KEY: "compiled for the first one",
+    UnseenKind.IDENTITY: "compiled for two objects",
 }
 _NO_CODE = (
     "In eager mode this line {eager} {what}. torch follows the change while it compiles, but generates no code that "
@@ -110,7 +118,7 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         change, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
     )
     places = dict.fromkeys(item.location for item in group)
-    words = "compiled for the first one" if change.kind is UnseenKind.KEY else "compiled without it"
+    words = _COMPILED_FOR.get(change.kind, "compiled without it")
     related = tuple(Related(span_of(place), words) for place in places)
     return context.finding(
         "FL202",
@@ -165,6 +173,14 @@ def _words(change: UnseenChange, functions: str, owners: str) -> tuple[str, str]
             (
                 "torch has no guard on an object that is looked up in a dict or a set. A later call had another one, "
                 "for which this line finds something else, and ran with what the first one selected."
+            ),
+        )
+    if change.kind is UnseenKind.IDENTITY:
+        return (
+            f"compiled code of {functions} keeps the outcome of {owners}",
+            (
+                "These were two objects at the compile, and torch has no guard that they are: it only has one where "
+                "they are the same. In a later call they were one object, and the code for two ran."
             ),
         )
     on = f" on {owners}" if owners else ""

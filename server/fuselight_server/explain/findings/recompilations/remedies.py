@@ -53,6 +53,7 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
     changes_first,
     move_out,
 )
+from fuselight_server.explain.findings.recompilations.compared_objects import of_comparison
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
     size_remedy,
@@ -401,7 +402,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         return (f"Expect one extra compile: what torch compiled next has no guard on {value}",)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
-    return expectation(failure, other_object=is_other, is_dynamic=bool(names))
+    compared = of_comparison(context, failure)
+    return compared or expectation(failure, other_object=is_other, is_dynamic=bool(names))
 
 
 def _root_of(context: Context, recompilation: Recompile, line: int) -> str:

@@ -193,3 +193,20 @@ def test_a_kernel_that_keeps_more_digits_than_it_stores_is_right() -> None:
     replay = replay_kernels([lowered]).replay
     assert (replay.kernel, replay.buffer) == ("cpp_1", "buf2")
     assert replay.eager_steps < 1, "from what the kernel before it wrote"
+
+
+def test_what_reads_memory_by_strides_is_not_evaluated() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    shifted = graph.call_function(torch.ops.aten.add.Tensor, (x, 1))
+    rows = graph.call_function(torch.ops.aten.as_strided.default, (shifted, [8, 8], [1, 8]))
+    total = graph.call_function(torch.ops.aten.sum.dim_IntList, (rows, [0]))
+    graph.output((total,))
+    for node, shape in ((x, (8, 8)), (shifted, (8, 8)), (rows, (8, 8)), (total, (8,))):
+        node.meta["val"] = torch.empty(shape, device="meta")
+    given = torch.arange(64.0).reshape(8, 8)
+    lowered = LoweredGraph(graph, {"buf0": total}, inputs={"x": given})
+    of_kernel = (given + 1).sum(0)  # the kernel has the tensor in columns
+    lowered.buffers = {"buf0": RecordedBuffer("buf0", "triton_per_0.run", of_kernel)}
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.not_evaluated) == ("", 1), replay

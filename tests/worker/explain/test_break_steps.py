@@ -92,6 +92,14 @@ def run(x):
         "def run(x):\n    return torch.nonzero(x)\n",
         "def run(x):\n    return torch.nonzero_static(x, size=2)\n",
     ),
+    "GB0109": (
+        "def run(x):\n    return x * x.tolist()[0]\n",
+        "def run(x):\n    return x * x[0]\n",
+    ),
+    "GB0207": (
+        "def run(x):\n    return sorted([x, -x], key=lambda part: part.sum())[0] * 2\n",
+        ("def run(x):\n    parts = torch.stack([x, -x])\n    return parts[parts.sum(1).argsort()][0] * 2\n"),
+    ),
     "GB0124 table": (
         "def run(x):\n    i = (x > 100).sum()\n    return x * (0.5, 2.0)[i.item()]\n",
         (

@@ -396,3 +396,42 @@ def test_a_break_that_the_user_asked_for_has_its_message_alone(message: str, tex
     assert "kwargs" not in finding.message
     assert "None" not in finding.message
     assert text in finding.message
+
+
+@pytest.mark.parametrize(
+    ("gb", "hint", "step"),
+    [
+        (
+            "GB0109",
+            "Ensure the input tensor to `tolist()` is an integer type (e.g., int8).",
+            "Keep the values in",
+        ),
+        ("GB0190", "Ensure the name argument of getattr() is a string", "Read the attribute outside"),
+        ("GB0207", "Use something else as the key.", "Sort outside"),
+        ("GB0107", "Use the out-of-place version of this op", "Use torch.randint"),
+        (
+            "GB0177",
+            "Avoid using `tensor.is_inference()` and `torch.is_inference_mode_enabled()`",
+            "Move the line",
+        ),
+        ("GB0258", "Fix the call to collections.deque().", "Move the line"),
+        ("GB0246", "Explicitly set the `num_classes` param of the function call", "Pass num_classes"),
+    ],
+)
+def test_a_hint_of_torch_that_does_not_fit_the_case_is_left_out(gb: str, hint: str, step: str) -> None:
+    (finding,) = findings(report(breaks=(broken(at(30), gb=gb, explanation="", hints=(hint,)),)))
+    assert [text for text in finding.hints if hint[:20] in text] == []
+    assert finding.hints[0].startswith(step)
+
+
+def test_an_attribute_that_cannot_be_set_is_named_by_the_kind_of_its_object() -> None:
+    given = broken(
+        at(30),
+        gb="GB0467",
+        explanation="setattr() is not supported on type function.",
+        context="setattr(UserFunctionVariable(), ConstantVariable(str: 'last'), ConstantVariable(float: 0.269))",
+        hints=(),
+    )
+    (finding,) = findings(report(breaks=(given,)))
+    assert finding.title == "graph break: an attribute of a `function` object is set"
+    assert "0.269" not in finding.message

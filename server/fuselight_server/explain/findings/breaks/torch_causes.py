@@ -46,7 +46,8 @@ _PLACEHOLDER = re.compile(r"\bl_(?:self_modules_)?([a-z]\w*?)_\b")
 _GRAPH = re.compile(r"\s+in\s+graph\(\):.*", re.DOTALL)
 _OF_TRACER = re.compile(
     r"Variable|\bcall_\w+|\bvar_getattr\b|\bas_proxy\b|0x[0-9a-f]+|graph\(\)|<bound |<function |\bmp_\w+_impl\b"
-    r"|\brichcompare|\bbuiltin \w+ \[|\bsource\b|\bpushed\b|\bVariableTracker\b|TreeSpec|\bargs=|\bself\.value\b"
+    r"|\brichcompare|\bsetattr\("
+    r"|\bbuiltin \w+ \[|\bsource\b|\bpushed\b|\bVariableTracker\b|TreeSpec|\bargs=|\bself\.value\b"
 )
 _SPECIFIC = re.compile(r"[`'\"\d]")
 """What a text has that names something of the program."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.virtual_gpu.budgets import BudgetCut, forget_compiled, listing_cuts
@@ -37,13 +39,14 @@ class Part(nn.Module):
 
 
 class Net(nn.Module):
-    def __init__(self, *, recomputes: bool = False, parts: int = 3) -> None:
+    def __init__(self, *, recomputes: bool = False, parts: int = 3, context: Any = None) -> None:
         super().__init__()
         self.parts, self.recomputes = nn.ModuleList(Part() for _ in range(parts)), recomputes
+        self.options = {"use_reentrant": False, **({"context_fn": context} if context is not None else {})}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for part in self.parts:
-            x = checkpoint(part, x, use_reentrant=False) if self.recomputes else part(x)
+            x = checkpoint(part, x, **self.options) if self.recomputes else part(x)
         return x.square().mean()
 
 
@@ -84,14 +87,22 @@ def test_checkpointed_modules_have_the_peak_of_a_program_that_is_written_so() ->
         net = Net()
         step = step_of(net)
         whole = peak_of(step, is_compiled=False)
-        (saving,) = savings.tried(eager_peaks(step, whole), (), ENDLESS)
+        selective, saving = savings.tried(eager_peaks(step, whole), (), ENDLESS)
         assert not any("forward" in vars(module) for module in net.modules())
         written = peak_of(step_of(Net(recomputes=True)), is_compiled=False)
+        policy = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
+        kept = peak_of(step_of(Net(recomputes=True, context=policy)), is_compiled=False)
     assert (saving.kind, saving.name) == (SavingKind.CHECKPOINT, "Part (parts.0, parts.1, parts.2)")
     assert saving.eager == written.bytes
     assert written.bytes < 0.7 * whole.bytes
     assert (saving.multiplications, saving.recomputed) == (6, 12)
     assert saving.us > 0
+    assert (selective.kind, selective.name) == (SavingKind.SELECTIVE, saving.name)
+    assert selective.eager == kept.bytes
+    assert written.bytes < kept.bytes < whole.bytes, "products are kept"
+    assert (selective.multiplications, selective.recomputed) == (0, 6)
+    assert 0 < selective.us < saving.us
+    assert selective.calls == saving.calls
     assert saving.location is not None
     assert saving.location.line == Net.forward.__code__.co_firstlineno + 2
     (call,) = saving.calls
@@ -127,7 +138,8 @@ def test_regions_are_ordered_by_what_they_save_for_the_time_that_they_take() -> 
         whole = before.bytes
         regions = savings.in_order(savings.tried(eager_peaks(step, before), (), ENDLESS), before)
     rates = [(whole - saving.eager) / saving.us for saving in regions if saving.eager is not None]
-    assert len(rates) == len(regions) == 3
+    assert len(rates) == len(regions) == 4
+    assert [saving.kind for saving in regions].count(SavingKind.SELECTIVE) == 1, "of the best alone"
     assert rates == sorted(rates, reverse=True)
     calls = {saving.name.split()[0]: len(saving.calls) for saving in regions}
     assert calls == {"Cheap": 1, "Sequential": 1, "Part": 0}  # parts are called by their container
@@ -198,4 +210,7 @@ def test_a_checkpoint_without_time_to_compile_has_its_eager_peak() -> None:
     assert saving.eager is not None
     assert saving.eager < whole.bytes
     assert (saving.compiled, saving.why_not) == (None, "")
-    assert (shown, clock.untried) == (["trying checkpoint Part"], ["checkpoint Part, compiled"])
+    assert (shown, clock.untried) == (
+        ["trying checkpoint Part"],
+        ["checkpoint Part, which keeps products", "checkpoint Part, compiled"],
+    )

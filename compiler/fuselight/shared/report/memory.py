@@ -173,6 +173,8 @@ class SavingKind(str, enum.Enum):
     """The setting `torch._functorch.config.activation_memory_budget`, of compiled code."""
     CHECKPOINT = "checkpoint"
     """`torch.utils.checkpoint` around the calls of modules of a class."""
+    SELECTIVE = "selective"
+    """The same with a selective policy: results of multiplications and of attention are kept, others computed again."""
 
 
 @dataclass(frozen=True)

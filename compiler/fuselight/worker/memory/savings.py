@@ -6,13 +6,14 @@ Invariant: a change that was not tried is not here, and one that saves nothing s
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from fuselight.adapters.torch_api.operator_work import OperatorWork
 from fuselight.adapters.virtual_gpu.budgets import (
@@ -32,6 +33,12 @@ _MAX_POINTS = 8
 """Different cuts whose code is generated: each takes as long as the estimate itself."""
 _MAX_REGIONS = 6
 _COMPILED_REGIONS = 2
+_SELECTIVE_REGIONS = 1
+_PRODUCTS = (
+    "mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_flash_attention_for_cpu",
+)  # fmt: skip
+"""Operators of ATen whose results a selective policy keeps: they take most time to compute again."""
 _LEAST_LEAVES = 2
 """Modules without children in a region: a single operator has nothing to compute again between its ends."""
 _NAMED = 3
@@ -100,6 +107,12 @@ def tried(peaks: StepPeaks, cuts: Sequence[BudgetCut], trial_time: TrialTime) ->
             )
         else:
             yield _saving_of_region(region, eager, why_not=why_not)
+        if less > 0 and number < _SELECTIVE_REGIONS and region.multiplications:
+            name = f"checkpoint {region.name}, which keeps products"
+            keeping = _SavingTrial(
+                less // 2, is_free=True, name=name, savings=_selective_region(region, peaks)
+            )
+            trials.append(keeping)
     for trial in sorted(trials, key=lambda trial: (trial.is_free, trial.less), reverse=True):
         if trial_time.begins(trial.name):
             yield from trial.savings
@@ -169,6 +182,8 @@ class _Region:
     modules: list[tuple[str, torch.nn.Module]]
     us: float = 0.0
     """The estimated time of a forward of all of them."""
+    product_us: float = 0.0
+    """Part of it in multiplications and attention."""
     operators: int = 0
     multiplications: int = 0
     location: Location | None = None
@@ -205,6 +220,21 @@ def _compiled_region(region: _Region, eager: MemoryPeak | None, peak: Peak) -> I
     with _checkpointed(region):
         compiled, why_not = peak()
     yield _saving_of_region(region, eager, compiled, why_not)
+
+
+def _selective_region(region: _Region, peaks: StepPeaks) -> Iterator[MemorySaving]:
+    """The same where results of multiplications are kept, in eager mode and compiled."""
+    with _checkpointed(region, keeps_products=True):
+        eager, _ = peaks.eager()
+        forget_compiled()
+        compiled, why_not = peaks.compiled()
+    yield replace(
+        _saving_of_region(region, eager, compiled, why_not),
+        kind=SavingKind.SELECTIVE,
+        recomputed=region.operators - region.multiplications,
+        multiplications=0,
+        us=region.us - region.product_us,
+    )
 
 
 def _saving_of_region(
@@ -260,15 +290,22 @@ def _regions(root: torch.nn.Module) -> list[_Region]:
 
 
 @contextlib.contextmanager
-def _checkpointed(region: _Region) -> Iterator[None]:
-    """Inside, each call of the region's modules keeps its inputs alone, and is computed again in the backward."""
+def _checkpointed(region: _Region, *, keeps_products: bool = False) -> Iterator[None]:
+    """Inside, each call of the region's modules keeps its inputs alone, and is computed again in the backward.
+
+    `keeps_products`: it also keeps the results of multiplications and of attention.
+    """
+    options: dict[str, Any] = {"use_reentrant": False}
+    if keeps_products:
+        kept = [getattr(torch.ops.aten, name).default for name in _PRODUCTS if hasattr(torch.ops.aten, name)]
+        options["context_fn"] = functools.partial(create_selective_checkpoint_contexts, kept)
     with contextlib.ExitStack() as stack:
         for _, module in region.modules:
             forward = module.forward
             had_own = "forward" in vars(module)
 
             def recomputing(*args: Any, _forward: Callable[..., Any] = forward, **named: Any) -> Any:
-                return checkpoint(_forward, *args, use_reentrant=False, **named)
+                return checkpoint(_forward, *args, **options, **named)
 
             module.forward = recomputing
             stack.callback(_restore, module, forward if had_own else None)
@@ -291,6 +328,7 @@ def _measure_work(step: Step, regions: Sequence[_Region], device: Device, roots:
             region.operators += 1
             region.multiplications += multiplies
             region.us += us
+            region.product_us += us if multiplies else 0.0
 
     work = OperatorWork(device, count)
     handles = []

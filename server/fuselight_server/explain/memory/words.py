@@ -224,7 +224,7 @@ _US_IN_MS = 1000.0
 def _rate_in_words(estimate: MemoryEstimate, saving: MemorySaving) -> str:
     """`, 249 MB less per ms`: what a checkpoint takes off the peak for what it computes again."""
     pairs = list(_before_and_after(estimate, saving))
-    if saving.kind is not SavingKind.CHECKPOINT or not saving.us or not pairs:
+    if saving.kind is SavingKind.BUDGET or not saving.us or not pairs:
         return ""
     before, after = pairs[-1]
     less = (before.bytes - after) / saving.us * _US_IN_MS
@@ -269,9 +269,11 @@ def _better_budget(estimate: MemoryEstimate, saving: MemorySaving) -> MemorySavi
 
 
 def saving_name(saving: MemorySaving) -> str:
-    """`activation_memory_budget = 0.6`, `checkpoint Block (blocks.0, blocks.1)`."""
+    """`activation_memory_budget = 0.6`, `checkpoint Block (blocks.0, blocks.1)`, `..., which keeps products`."""
     if saving.kind is SavingKind.BUDGET:
         return f"activation_memory_budget = {saving.name}"
+    if saving.kind is SavingKind.SELECTIVE:
+        return f"checkpoint {saving.name}, which keeps products"
     return f"checkpoint {saving.name}"
 
 

@@ -38,3 +38,13 @@ def test_modules_that_need_as_much_are_left_out() -> None:
     tried = estimate(less, more)
     assert useful_savings(tried) == [less]
     assert saving_in_words(tried, less) == "eager 4 GB -> 3 GB (-25%); 0 operators again"
+
+
+def test_a_checkpoint_that_keeps_products_says_so() -> None:
+    saving = MemorySaving(
+        SavingKind.SELECTIVE, "Block (blocks.0)", eager=3 * GB, compiled=4 * GB, recomputed=6, us=2000.0
+    )
+    tried = estimate(saving, MemorySaving(SavingKind.SELECTIVE, "Head (head)", eager=4 * GB, compiled=5 * GB))
+    assert useful_savings(tried) == [saving]
+    assert saving_name(saving) == "checkpoint Block (blocks.0), which keeps products"
+    assert saving_in_words(tried, saving).endswith("6 operators again, no multiplication, 300 MB less per ms")

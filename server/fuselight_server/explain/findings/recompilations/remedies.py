@@ -54,6 +54,7 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
     move_out,
 )
 from fuselight_server.explain.findings.recompilations.compared_objects import of_comparison
+from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
     size_remedy,
@@ -402,8 +403,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         return (f"Expect one extra compile: what torch compiled next has no guard on {value}",)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
-    compared = of_comparison(context, failure)
-    return compared or expectation(failure, other_object=is_other, is_dynamic=bool(names))
+    texts = expectation(failure, other_object=is_other, is_dynamic=bool(names))
+    return of_comparison(context, failure) or (*of_filled_cache(context, failure), *texts)
 
 
 def _root_of(context: Context, recompilation: Recompile, line: int) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import CaptureRequest, GraphsRequest
 from fuselight.shared.report import CodeSearch, ScriptOutcome, ScriptState
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
 from fuselight_server.repro.issue import ConfirmedProgram
 from fuselight_server.repro.source_program import FINAL_SECONDS, Tracing, program_of_code
@@ -129,7 +130,6 @@ class SourceSearch:
             self.seconds,
             on_step=lambda text: self.target_run.show(f"reducing {format_target(fault.name)}: {text}"),
         )
-        is_cancelled = False
         try:
             await reduction.reduce(self._programs(fault, codes, parts))
         except SyntaxError as error:
@@ -137,12 +137,21 @@ class SourceSearch:
         except asyncio.CancelledError:
             if reduction.best is None:
                 raise
-            is_cancelled = True
+            return await self._outcome_of_canceled(reduction)
         if reduction.best is None:
             why = _not_shown(codes[-1], reduction)
             return SourceOutcome(why_not=why, tried=reduction.tried, is_partial=reduction.is_spent)
         confirmed, why = await self._confirmed(reduction.best, reduction.last)
-        return SourceOutcome(confirmed, why, reduction.tried, is_cancelled or reduction.is_spent)
+        return SourceOutcome(confirmed, why, reduction.tried, reduction.is_spent)
+
+    async def _outcome_of_canceled(self, reduction: SourceReduction) -> SourceOutcome:
+        """The smallest program so far, if it shows the fault also with neutral names: with others it is not shown."""
+        confirmed, why = None, ""
+        for program in reduction.neutral_programs():
+            confirmed, why = await self._confirmed(program, reduction.last)
+            if confirmed is not None:
+                break
+        return SourceOutcome(confirmed, why, reduction.tried, is_partial=True)
 
     def _programs(
         self, fault: TracingFault, codes: Sequence[RecordedCode], parts: Reproduction
@@ -180,13 +189,14 @@ class SourceSearch:
     ) -> tuple[ConfirmedProgram | None, str]:
         """The program, if a new process fails in the same way and one without compiled code does not."""
         final = dataclasses.replace(program, seconds=FINAL_SECONDS)
-        shown = await self.run_script(self.target_run, final.script, fresh=True)
+        target_run = dataclasses.replace(self.target_run, token=CancelToken())  # also after Ctrl-C: seconds
+        shown = await self.run_script(target_run, final.script, fresh=True)
         if shown.state is not ScriptState.FAULT:
             return None, f"a new process of Python does not show the fault: {shown.text or 'it compiles'}"
         expected = _kind(program, last)
         if expected and _kind(program, shown) != expected:
             return None, f"a new process of Python fails in another way: {shown.text}"
-        plain = await self.run_script(self.target_run, final.script, "eager", fresh=True)
+        plain = await self.run_script(target_run, final.script, "eager", fresh=True)
         if plain.state is not ScriptState.RIGHT:
             return None, f"the program fails without compiled code, too: {plain.text}"
         return ConfirmedProgram(

@@ -171,6 +171,13 @@ class SourceReduction:
         for old, new in neutral_texts(self._now().tree).items():
             await self._keeps(renamed(self._now().tree, {}, {old: new}))
 
+    def neutral_programs(self) -> Iterator[SourceProgram]:
+        """The best program with neutral names and texts, then with neutral names: not tried, for a canceled search."""
+        best = self._now()
+        names = neutral_names(best.tree)
+        for texts in (neutral_texts(best.tree), {}):
+            yield replace(best, text=ast.unparse(renamed(best.tree, names, texts)))
+
     def _now(self) -> SourceProgram:
         if self.best is None:
             raise BudgetSpentError

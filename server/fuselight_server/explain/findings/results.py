@@ -6,10 +6,11 @@ definition. A setting counts as a cure only if a run has shown that the call is 
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.report import Stage
+from fuselight.shared.report import Location, Stage
 from fuselight_server.base.finding import Related
 from fuselight_server.base.formatting import (
     cut_list,
@@ -18,7 +19,8 @@ from fuselight_server.base.formatting import (
     format_ratio,
     format_target,
 )
-from fuselight_server.base.remedies import FindingRemedy, RemedyState
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised
+from fuselight_server.explain.findings.breaks.unguarded_changes import unseen_findings
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.result_words import (
     STAGE_NAMES,
@@ -33,19 +35,20 @@ from fuselight_server.explain.findings.common.result_words import (
     setting_text,
     wrong_calls,
 )
+from fuselight_server.explain.findings.common.source_tree import tree_around
+from fuselight_server.explain.findings.common.text import compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fuselight.shared.report import (
         ComparedCall,
-        Location,
         RegionEdit,
         ResultCause,
         ResultComparison,
         TriedSetting,
     )
-    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.finding import Finding, Span
     from fuselight_server.explain.findings.common.context import Context
 
 REGION_OPTIONS = "region_options"
@@ -76,11 +79,15 @@ def result_findings(context: Context) -> Iterator[Finding]:
     for call in wrong_calls(results):
         cause = cause_of(results, call)
         groups.setdefault((call.name, call.location, cause.stage if cause else None), []).append(call)
+    known = tuple(unseen_findings(context)) if groups else ()
     for calls in groups.values():
-        yield _finding(context, results, calls)
+        yield _finding(context, results, calls, known)
 
 
-def _finding(context: Context, results: ResultComparison, calls: Sequence[ComparedCall]) -> Finding:
+def _finding(
+    context: Context, results: ResultComparison, calls: Sequence[ComparedCall], known: Sequence[Finding]
+) -> Finding:
+    """The finding of calls of one function; `known` has the findings of the report that explain wrong results."""
     located = next((call for call in calls if call.accuracy.first), calls[0])
     cause = cause_of(results, located)
     stack = next((fault.stack for fault in located.operators if fault.stack), located.accuracy.first)
@@ -97,7 +104,42 @@ def _finding(context: Context, results: ResultComparison, calls: Sequence[Compar
         count=len(calls),
         **_region_data(cause),
     )
-    return replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
+    finding = replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
+    explained = next((item for item in known if _is_in_one_function(context, item.span, finding.span)), None)
+    return finding if explained is None else _after(finding, explained, located)
+
+
+def _is_in_one_function(context: Context, span: Span, other: Span) -> bool:
+    first, second = (_def_line(context, place) for place in (span, other))
+    return span.path == other.path and (span.line == other.line or first == second != 0)
+
+
+def _def_line(context: Context, span: Span) -> int:
+    """The line of the function around a place; 0 if it is not known."""
+    tree = tree_around(context, Location(span.path, span.line))
+    return next(
+        (node.lineno for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, _FUNCTIONS)), 0
+    )
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _after(finding: Finding, explained: Finding, call: ComparedCall) -> Finding:
+    """The finding as a consequence of one that has the cause and the cure: nothing of the compiler is accused."""
+    where = f"{explained.code} on line {explained.span.line}"
+    step = FindingRemedy(
+        f"Correct line {explained.span.line} first, and compare again: {explained.code} has the cause"
+    )
+    words = f"Call {call.index + 1} of the run: {'; '.join(differences(call, _MAX_DIFFERENCES))}."
+    return replace(
+        finding,
+        message=compose(words, f"{where} explains it: {explained.title}.", hints=advised((step,))),
+        remedies=(step,),
+        fixes=(),
+        data=(),
+        follows=Related(explained.span, f"it follows from {where}"),
+    )
 
 
 def _paragraphs(

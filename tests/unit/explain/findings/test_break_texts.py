@@ -435,3 +435,14 @@ def test_an_attribute_that_cannot_be_set_is_named_by_the_kind_of_its_object() ->
     (finding,) = findings(report(breaks=(given,)))
     assert finding.title == "graph break: an attribute of a `function` object is set"
     assert "0.269" not in finding.message
+
+
+def test_a_change_of_the_shape_of_an_input_is_named_with_the_users_name_for_it() -> None:
+    explanation = (
+        "Dynamo determined that a graph break should occur when calling `L['x'].unsqueeze_`. Reason: Getting an "
+        "inplace view on a graph input is not supported"
+    )
+    (finding,) = findings(report(breaks=(broken(at(30), gb="GB0148", explanation=explanation, hints=()),)))
+    assert finding.title == "graph break: `x.unsqueeze_` changes the shape of an input in place"
+    assert finding.hints[0].startswith("Call the method without the final underscore")
+    assert "L[" not in finding.message

@@ -19,6 +19,8 @@ from fuselight.shared.report import (
     Stage,
     TensorError,
     TriedSetting,
+    UnseenChange,
+    UnseenKind,
 )
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.remedies import RemedyState
@@ -120,6 +122,35 @@ def test_wrong_calls_of_one_function_and_stage_are_one_finding() -> None:
     calls.append(compared_call(1, WRONG, name="other", location=at(30)))
     actual = findings_of(*calls, causes=causes)
     assert sorted((finding.span.line, finding.count) for finding in actual) == [(10, 1), (10, 2), (30, 1)]
+
+
+def test_a_result_that_another_finding_explains_accuses_no_stage_of_the_compiler() -> None:
+    change = UnseenChange(UnseenKind.VARIABLE, "SCALE", "step", at(10), (at(12, function="step"),))
+    lines = {
+        10: "def step(x):",
+        11: "    y = x",
+        12: "    z = y * SCALE",
+        13: "    return z",
+        30: "def other(x):",
+    }
+    lines |= {31: "    return x"}
+    calls = [
+        compared_call(0, replace(WRONG, first=(at(13, function="step"),)), name="step"),
+        compared_call(1, replace(WRONG, first=(at(31, function="other"),)), name="other", location=at(30)),
+    ]
+    given = report(
+        results=comparison(*calls, causes=(ResultCause(0, Stage.CAPTURE), ResultCause(1, Stage.CODE))),
+        unseen=(change,),
+    )
+    shown = findings(given, read_line=lambda _path, line: lines.get(line))
+    wrong = {finding.span.line: finding for finding in shown if finding.code == "FL801"}
+    (known,) = (finding for finding in shown if finding.code == "FL202")
+    assert wrong[13].hints == (
+        f"Correct line {known.span.line} first, and compare again: FL202 has the cause",
+    )
+    assert known.title in wrong[13].message
+    assert "Report it to PyTorch" not in wrong[13].message
+    assert "Report it to PyTorch" in wrong[31].message
 
 
 def test_what_differs_besides_tensors_is_said() -> None:

@@ -192,3 +192,19 @@ def test_a_condition_is_advised_with_the_tensor_and_not_with_its_number() -> Non
     lines = source("if x.item() > 3:", "    raise ValueError('large')")
     finding = broken_at(lines, "x.item()", "GB0124", "", NUMBERS)
     assert "torch._assert_async(~(x > 3)" in finding.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("place", "title", "step"),
+    [
+        ("parts[:n]", "the index of a list or dict is a tensor", "Compute the bound outside"),
+        ("parts[n]", "the index of a list or dict is a tensor", "Choose the entry of `parts`"),
+        ("float(n)", "`float()` converts a tensor", "Keep the value a tensor"),
+        ("sum(float(part) for part in n)", "`float()` converts a tensor", "Keep the value a tensor"),
+        ("n.item()", "`.item()` converts a tensor", "Keep the value a tensor"),
+    ],
+)
+def test_what_is_converted_is_named_as_the_line_writes_it(place: str, title: str, step: str) -> None:
+    finding = broken_at(source(f"return x * {place}"), place, "GB0124", "", NUMBERS)
+    assert finding.title.startswith(f"graph break: {title}")
+    assert finding.hints[0].startswith(step)

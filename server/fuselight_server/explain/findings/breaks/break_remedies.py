@@ -160,6 +160,11 @@ _REFUSED_STEP = (
     "backend"
 )
 _GENERATOR = re.compile(r"\bGenerator\b")
+_SHAPE_OF_INPUT = "inplace view on a graph input"
+_SHAPE_OF_INPUT_TEXT = (
+    "torch traces no change of an input's own shape: the caller's tensor would have it, too."
+)
+_REQUESTS = " requests a graph break"
 _NEEDS_VALUE = "_local_scalar_dense"
 _VALUE_TITLE = "the backend needs a number from the data of a tensor"
 _VALUE_TEXT = (
@@ -203,6 +208,8 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
     return replace(words, hints=(_HOOK_STEP, *_split(words)[1])) if is_in_hook else words
 
 
+_SUBSCRIPT = re.compile(r"[\w.]+\[[\w.:, -]+\]")
+_INDEX_TITLE = "the index of a list or dict is a tensor, whose value is needed"
 _CONVERSION = re.compile(r"(?<![\w.])(float|int|bool)\(")
 
 
@@ -211,8 +218,12 @@ def _with_conversion(context: Context, broke: Location, title: str) -> str:
     line = context.read_line(broke.path, broke.line) or ""
     end = broke.end_column if broke.end_line in {None, broke.line} else None
     text = line.encode("utf-8", "surrogateescape")[broke.column or 0 : end].decode("utf-8", "replace")
-    called = None if ".item(" in text else _CONVERSION.search(text)
-    if called is None or not title.startswith("`.item()`"):
+    if ".item(" in text or not title.startswith("`.item()`"):
+        return title
+    if _SUBSCRIPT.fullmatch(text):
+        return _INDEX_TITLE
+    called = _CONVERSION.search(text)
+    if called is None:
         return title
     return title.replace(".item()", f"{called[1]}()", 1)
 
@@ -245,6 +256,9 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     special = BreakWords(*known) if known else _special(context, gb_id, graph_break, title)
     if special is not None:
         return special
+    if _SHAPE_OF_INPUT in graph_break.explanation:
+        title = f"{title.removesuffix(_REQUESTS)} changes the shape of an input in place"
+        return BreakWords(title, _SHAPE_OF_INPUT_TEXT, first_step("GB0072"))
     words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
     words = replace(words, text=words.text or without_counterpart(context, gb_id, broke))
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
@@ -406,6 +420,7 @@ def break_text(graph_break: Break) -> str:
 _DYNAMO = re.compile(r"(?<![\w.`'])Dynamo(?![\w.`'])")
 """torch's name of the part of torch.compile that traces."""
 _SAID_BY_TITLE = re.compile(
+    r"This is (?:currently )?not supported\.?\s*$|Dynamo does not support this\.?\s*$|"
     r"User-inserted graph break\. Message: None|"
     r"Dynamo does not know how to trace builtin operator `(?:print|input|open|eval|exec|breakpoint)` with argument"
 )

@@ -255,10 +255,14 @@ def _specific_id(gb_id: str | None, explanation: str) -> str | None:
     return "GB0014" if gb_id == "GB0148" and "RNN, GRU, or LSTM" in explanation else gb_id
 
 
+_LOCAL = re.compile(r"\b[LG]\['(\w+)'\]")
+"""How torch names a variable of the compiled function."""
+
+
 def _short_name(name: str) -> str:
     """`<built-in function open>`, `builtins.open` and `<unknown module>.open` as `open`."""
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
-    name = match.group(1) if match else name
+    name = _LOCAL.sub(r"\1", match.group(1) if match else name)
     name = name.replace("torch._VariableFunctionsClass.", "torch.")
     if name.startswith("_") and name[1:].partition(".")[0] in sys.stdlib_module_names:
         name = name[1:]  # `_warnings` is the part of `warnings` that is written in C

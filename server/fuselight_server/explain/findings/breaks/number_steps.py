@@ -11,6 +11,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
+from fuselight_server.explain.findings.breaks.break_texts import first_step
 from fuselight_server.explain.findings.common.number_uses import Use, use_of, uses_of
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
 
@@ -66,9 +67,7 @@ def number_step(context: Context, at: Location) -> str:
     parents = parents_of(tree)
     looked_up = _lookup(node, parents)
     if looked_up is not None:
-        return _table_step(context, at, looked_up, node, parents) or _ENTRY_STEP.format(
-            of=ast.unparse(looked_up.value)
-        )
+        return _lookup_step(context, at, looked_up, node, parents)
     kept = _kept(node, parents)
     if kept is not None:
         return _STEPS[kept]
@@ -110,7 +109,7 @@ def _lookup(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.Subscript | 
     parent = parents.get(node)
     if isinstance(parent, ast.Subscript) and node is parent.slice and isinstance(parent.ctx, ast.Load):
         return parent
-    return node if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) else None
+    return node if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Slice)) else None
 
 
 def _kept(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> _NumberPlace | None:
@@ -143,6 +142,15 @@ def _names(statement: ast.Assign) -> Iterator[str]:
 
 
 # Tables of numbers
+
+
+def _lookup_step(
+    context: Context, at: Location, lookup: ast.Subscript, node: ast.expr, parents: dict[ast.AST, ast.AST]
+) -> str:
+    if isinstance(lookup.slice, ast.Slice):
+        return first_step("GB0038")[0]
+    table = _table_step(context, at, lookup, node, parents)
+    return table or _ENTRY_STEP.format(of=ast.unparse(lookup.value))
 
 
 def _table_step(

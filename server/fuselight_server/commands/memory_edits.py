@@ -41,7 +41,8 @@ _LEAST_PART = 0.01
 """Of what is saved, or of the peak in inference: lines with less have no edits."""
 _LEAST_SECONDS = 2.0
 """With less time left, nothing is tried."""
-_COMPARE_SECONDS = 20.0
+_COMPARE_SECONDS = 60.0
+"""At least for the comparison of an edit that needs less: 20 s were too few for two of two on 16 cores."""
 _NOT_RUN = "nothing that is compiled runs the line"
 _OVER = "the time for changes was over"
 _NO_GRADIENTS = "the directive has no `train=True`, so that gradients were not compared"

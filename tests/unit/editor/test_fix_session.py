@@ -21,7 +21,7 @@ from fuselight_server.editor.handlers import fix_commands
 from fuselight_server.editor.handlers.status import verifying
 from fuselight_server.editor.handlers.work_progress import VerificationProgress
 from fuselight_server.editor.results.captures import CaptureResult
-from fuselight_server.editor.session import fix_session, state
+from fuselight_server.editor.session import fix_session, state, verifications
 from fuselight_server.editor.session.fix_offers import LineFixes
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.verifications import InterruptedVerificationError
@@ -67,6 +67,35 @@ async def test_a_verification_beyond_the_budget_goes_on_as_a_command(
     (edit,) = world.edits
     assert world.text_after(edit) == ONE_FIXED
     assert world.ui.messages == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("is_for_all", [False, True])
+async def test_a_chosen_fix_that_is_compared_for_long_is_announced(
+    world: FixWorld, monkeypatch: pytest.MonkeyPatch, *, is_for_all: bool
+) -> None:
+    monkeypatch.setattr(fix_commands, "_RESOLVE_SECONDS", 0.01)
+    monkeypatch.setattr(verifications, "_SILENT_SECONDS", 0.01)
+    announced, say = asyncio.Event(), world.ui.say
+
+    def say_and_set(text: str, *, error: bool) -> None:
+        say(text, error=error)
+        announced.set()
+
+    monkeypatch.setattr(world.ui, "say", say_and_set)
+    world.gate.clear()
+    if is_for_all:
+        applying = asyncio.create_task(fix_commands.apply_all(world.server, {"uri": world.uri}))
+    else:
+        (action,) = await world.actions()
+        applying = asyncio.create_task(world.apply(await world.resolve(action)))
+    await announced.wait()
+    assert world.edits == []
+    world.gate.set()
+    await applying
+    (message,) = world.ui.messages
+    assert "still compared with the present code" in message
+    assert world.text_after(world.edits[0]) == (ALL_FIXED if is_for_all else ONE_FIXED)
 
 
 @pytest.mark.asyncio

@@ -15,6 +15,7 @@ from fuselight_server.editor.handlers.fix_actions import APPLY, APPLY_ALL, comma
 from fuselight_server.editor.handlers.protocol import PREVIEW_FIX
 from fuselight_server.editor.presenters.text_edits import previewed_file, workspace_edit
 from fuselight_server.editor.session.fix_menu import CHANGED, title_of
+from fuselight_server.editor.session.verifications import announced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -61,7 +62,8 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
             if server.analysis.verification_runs.agrees(offer.key, _again(server, apply_fix, options)):
                 server.ui.say(CHANGED, error=False)  # its target is gone
             return
-        attempt = await fixes.verify(offer)
+        text = f"`{offer.remedy.title}` is still compared with the present code. It is applied if it passes."
+        attempt = await announced(server.ui, text, fixes.verify(offer))
     refusal = menu.refusal(offer, attempt)
     if attempt is None or refusal:
         server.ui.say(refusal, error=False)
@@ -135,7 +137,8 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
     if blocked is not None:
         server.analysis.verification_runs.agrees(blocked, _again(server, apply_all, options))
         return
-    verified = await menu.fixes.verify_all(document.path)
+    text = "The fixes of the file are still compared with the present code. Those that pass are applied."
+    verified = await announced(server.ui, text, menu.fixes.verify_all(document.path))
     refusal = menu.refusal_of_all(verified)
     if verified is None or refusal:
         server.ui.say(refusal, error=False)

@@ -13,7 +13,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Culprit
@@ -30,8 +30,23 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.consent import RunPermissions
     from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import State
+    from fuselight_server.editor.session.ui import Ui
     from fuselight_server.editor.session.workers import Workers
     from fuselight_server.execution.runs.keys import Key, WorkerKey
+
+
+_Result = TypeVar("_Result")
+_SILENT_SECONDS = 2.0
+"""How long a chosen fix is verified before the user reads that it is."""
+
+
+async def announced(ui: Ui, text: str, verification: Coroutine[Any, Any, _Result]) -> _Result:
+    """Wait for a verification that the user has chosen, and say `text` if it takes long."""
+    notice = asyncio.get_running_loop().call_later(_SILENT_SECONDS, lambda: ui.say(text, error=False))
+    try:
+        return await verification
+    finally:
+        notice.cancel()
 
 
 class InterruptedVerificationError(Exception):

@@ -26,7 +26,7 @@ _STOPPED = "GB8335"
 """A generator that a graph break would have to stop halfway: it comes after a break in the generator's own code."""
 _ALONE = "GB4347"
 """The iterator of a comprehension that torch meets alone, without the function that made it."""
-_NODES = {
+_NODES: dict[str, type[ast.expr]] = {
     "<listcomp>": ast.ListComp,
     "<setcomp>": ast.SetComp,
     "<dictcomp>": ast.DictComp,

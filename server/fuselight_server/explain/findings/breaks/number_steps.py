@@ -10,7 +10,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.foreign_data import parse_literal, parse_python
 from fuselight_server.explain.findings.breaks.break_texts import first_step
 from fuselight_server.explain.findings.common.number_uses import Use, use_of, uses_of
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
@@ -220,8 +220,8 @@ def _numbers_of(context: Context, at: Location, name: str) -> str:
 
 def _written(name: str, value: ast.expr) -> str:
     try:
-        known = ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        known = parse_literal(ast.unparse(value))
+    except ValueError:
         return ""
     whole = name
     if isinstance(known, dict):

@@ -487,3 +487,27 @@ f = torch.compile(lambda x: x * 2)
 f(x)
 """,
 }
+
+FURTHER = {
+    "subclass_parameter_2",
+    "subclass_buffer_mutated",
+    "wrapper_subclass_param",
+    "nested_inside",
+    "complex_view_as_real",
+    "conj_output",
+    "neg_input",
+    "sparse_embedding",
+    "dtensor_params",
+    "custom_op_mutating_out",
+    "custom_op_composite",
+    "effectful_op",
+    "opaque_reference",
+    "item_unbacked",
+    "hop_cond",
+    "checkpoint_dropout",
+    "inference_tensor_in",
+    "alias_inputs",
+    "mutate_leaf_no_grad",
+    "torchvision_like_mutation",
+}
+"""Programs of a kind that another one has, too."""

@@ -46,15 +46,6 @@ class Block(nn.Module):
         return self.up(x)
 
 
-# fuselight: conditional_expression(f32[4])
-def conditional_expression(x):
-    return x + (x if x.max() > 1 else -x)
-    # fix: [GB0170] where "Use torch.where"
-    # = 2 -> 1 graphs, same results
-    # -|    return x + (x if x.max() > 1 else -x)
-    # +|    return x + torch.where(x.max() > 1, x, -x)
-
-
 # fuselight: half(f16[4])
 def half(x):
     total = x.float().abs().sum().item()
@@ -74,15 +65,6 @@ def number(x):
     # +|    return x * x.max().detach()
 
 
-# fuselight: integer(f32[4])
-def integer(x):
-    return x - int(x.sum())
-    # fix: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = 2 -> 1 graphs, same results
-    #  |from torch import nn
-    # +|torch._dynamo.config.capture_scalar_outputs = True
-
-
 # fuselight: sizes(f32[4], i64[2] * 0 + 2)
 def sizes(x, parts):
     first, second = torch.split(x, parts.tolist())
@@ -91,15 +73,6 @@ def sizes(x, parts):
     #  |from torch import nn
     # +|torch._dynamo.config.capture_scalar_outputs = True
     return first * second
-
-
-# fuselight: longest(f32[4], i64[3] % 4 + 1)
-def longest(x, lengths):
-    return torch.arange(lengths.max()) + x.sum()
-    # fix: [GB0033] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = 2 -> 1 graphs, same results
-    #  |from torch import nn
-    # +|torch._dynamo.config.capture_scalar_outputs = True
 
 
 # fuselight: nonzero(f32[4])
@@ -147,16 +120,6 @@ def random_number(x):
     # = 1 -> 1 graphs, changes behavior: random numbers
     # -|    return x * np.random.rand()
     # +|    return x * torch.rand(())
-
-
-# fuselight: random_octave(f32[4])
-def random_octave(x):
-    octave = 2 ** (np.random.uniform(-1, 1) * 3)
-    # fix: [GB0033] torch_random "Use torch's random numbers"
-    # = 1 -> 1 graphs, changes behavior: random numbers
-    # -|    octave = 2 ** (np.random.uniform(-1, 1) * 3)
-    # +|    octave = 2 ** (torch.empty(()).uniform_(-1, 1) * 3)
-    return x * octave - octave / x
 
 
 # fuselight: logged(f32[4])
@@ -215,16 +178,6 @@ def gradient(x):
     # +|torch._dynamo.config.trace_autograd_ops = True
 
 
-# fuselight: backward(f32[2, 4], no_grad=False)
-def backward(x):
-    LINEAR(x).sum().backward()
-    # fix: [GB0123] trace_autograd_ops "Set trace_autograd_ops"
-    # = 2 -> 1 graphs, same results
-    #  |from torch import nn
-    # +|torch._dynamo.config.trace_autograd_ops = True
-    return x * 2
-
-
 # fuselight: checked(f32[4].abs())
 def checked(x):
     if (x < 0).any():
@@ -237,30 +190,8 @@ def checked(x):
     return x.sqrt()
 
 
-# fuselight: asserted(f32[4].abs())
-def asserted(x):
-    assert x.min() >= 0, x.shape
-    # fix: [GB0170] assert_async "Use torch._assert_async"
-    # = 2 -> 1 graphs, changes behavior: when it raises, and the type and the message of the
-    # = exception
-    # -|    assert x.min() >= 0, x.shape
-    # +|    torch._assert_async(x.min() >= 0)
-    return x.sqrt()
-
-
 # fuselight: parameter(f32[4])
 def parameter(x):
-    with torch.no_grad():
-        scale = nn.Parameter(torch.ones(4))
-        # fix: [GB0264] plain_tensor "Use a plain tensor"
-        # = 2 -> 1 graphs, same results
-        # -|        scale = nn.Parameter(torch.ones(4))
-        # +|        scale = torch.ones(4)
-        return x * scale
-
-
-# fuselight: frozen(f32[4])
-def frozen(x):
     with torch.no_grad():
         scale = nn.Parameter(torch.ones(4))
         # fix: [GB0264] plain_tensor "Use a plain tensor"
@@ -300,16 +231,6 @@ def flagged(x):
     # -|    rows.requires_grad = True
     # +|    if not torch.compiler.is_compiling():
     # +|        rows.requires_grad = True
-    return LINEAR(rows)
-
-
-# fuselight: flagged_value(f32[2, 4], train=True)
-def flagged_value(x):
-    rows = torch.zeros_like(x).requires_grad_()
-    # fix: [GB8985] eager_requires_grad "Leave `requires_grad` as it is in compiled code"
-    # = 2 -> 1 graphs, same results
-    # -|    rows = torch.zeros_like(x).requires_grad_()
-    # +|    rows = torch.zeros_like(x) if torch.compiler.is_compiling() else torch.zeros_like(x).requires_grad_()
     return LINEAR(rows)
 
 

@@ -29,15 +29,6 @@ def deciding_number(x):
     return x + 1
 
 
-# fuselight: sliced(f32[8], i64[] % 4 + 2)
-def sliced(x, size):
-    return x[: size.item()] * 2
-    # fix: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = 1 -> 1 graphs, same results
-    #  |from torch import nn
-    # +|torch._dynamo.config.capture_scalar_outputs = True
-
-
 # fuselight: experts(f32[6, 4], i64[6] % 2)
 def experts(x, chosen):
     for expert in range(2):
@@ -48,15 +39,6 @@ def experts(x, chosen):
         # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
         x = x.index_add(0, rows, x[rows] * 2)
     return x
-
-
-# fuselight: distinct(i64[6] % 3)
-def distinct(x):
-    return torch.unique(x) + torch.bincount(x, minlength=3).sum()
-    # fix: [GB0036] capture_dynamic_output_shape_ops "Set capture_dynamic_output_shape_ops"
-    # = 1 -> 1 graphs, same results
-    #  |from torch import nn
-    # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
 
 
 # fuselight: Layers()(f32[2, 4], train=True)
@@ -128,15 +110,6 @@ class Flagged(Layers):
             if not drop:
                 x = layer(x)
         return x
-
-
-# fuselight: two_reductions(f32[4])
-def two_reductions(x):
-    return x[x > 0].sum() / x[x < 0.5].prod()
-    # fix: [GB0036] where "Use torch.where before sum"
-    # = 3 -> 1 graphs, same results
-    # -|    return x[x > 0].sum() / x[x < 0.5].prod()
-    # +|    return torch.where(x > 0, x, 0).sum() / torch.where(x < 0.5, x, 1).prod()
 
 
 class Mlp(nn.Module):

@@ -115,23 +115,3 @@ class Locked(nn.Module):
             # One at a time.
             y = self.layer(x)
             return y * 2
-
-
-# fuselight: without_cudnn(f32[4])
-def without_cudnn(x):
-    y = x * 2
-    with torch.backends.cudnn.flags(enabled=False):
-    # fix: [GB0142] hoist "Put `with torch.backends.cudnn.flags(enabled=False)` around the compiled code"
-    # = 1 -> 1 graphs, changes behavior: the `with` block covers the whole compiled call
-    #  |def without_cudnn(x):
-    # +|    with torch.backends.cudnn.flags(enabled=False):
-    # +|        return _compiled_without_cudnn(x)
-    # +|
-    # +|
-    # +|@torch.compile
-    # +|def _compiled_without_cudnn(x):
-    # -|    with torch.backends.cudnn.flags(enabled=False):
-    # -|        y = y + 1
-    # +|    y = y + 1
-        y = y + 1
-    return y

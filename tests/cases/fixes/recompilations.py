@@ -36,17 +36,6 @@ def size_of_one(x):
     # +|@torch.compile(shapes_spec=ParamsSpec({"x": TensorSpec([ShapeVar("x_0"), None])}))
 
 
-# fuselight: whole_number(f32[4], 2)
-# fuselight: whole_number(f32[4], 3)
-@torch.compile
-def whole_number(x, n):
-    return x * n
-    # fix: [FL201] dynamic "Compile with dynamic=True"
-    # = 1 -> 1 graphs, same results
-    # -|@torch.compile
-    # +|@torch.compile(dynamic=True)
-
-
 # fuselight: fraction(f32[4], 0.5)
 # fuselight: fraction(f32[4], 0.25)
 @torch.compile
@@ -96,26 +85,6 @@ class Counter(nn.Module):
         # -|        self.calls += 1
         # +|        self.calls = self.calls + 1
         return x + self.calls
-
-
-# fuselight: Warmup()(f32[4], 0.5)
-# fuselight: Warmup()(f32[4], 0.25)
-class Warmup(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.rate = 1.0
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x, rate):
-        y = self.layer(x) * self.rate
-        # fix: [FL201] buffer "Make `self.rate` a tensor, for no training after inference_mode"
-        # = 1 -> 1 graphs, same results, except that `rate` becomes a tensor
-        # -|        self.rate = 1.0
-        # +|        self.rate = torch.tensor(1.0, dtype=torch.float64, device="cpu")
-        # -|        self.rate = 0.125
-        # +|        self.rate = torch.full_like(self.rate, 0.125)
-        self.rate = 0.125
-        return y
 
 
 class Layer(nn.Module):
@@ -206,24 +175,6 @@ def layout(x):
     # +|def _compiled_layout(x):
 
 
-# fuselight: growing_cache(f32[1, 4], f32[2, 4])
-# fuselight: growing_cache(f32[1, 4], f32[3, 4])
-# fuselight: growing_cache(f32[1, 4], f32[4, 4])
-@torch.compile
-def growing_cache(x, cache):
-    return torch.cat([cache, x]).sum(0)
-    # fix: [FL201] dynamic "Compile with dynamic=True"
-    # = 1 -> 1 graphs, same results
-    # -|@torch.compile
-    # +|@torch.compile(dynamic=True)
-    # fix: [FL201] shapes_spec "Compile once for all sizes of cache in dimension 0; its other sizes stay fixed"
-    # = 1 -> 1 graphs, same results
-    #  |from torch import nn
-    # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
-    # -|@torch.compile
-    # +|@torch.compile(shapes_spec=ParamsSpec({"cache": TensorSpec([ShapeVar("cache_0"), None])}))
-
-
 # fuselight: tuple_for_a_list([f32[4]])
 # fuselight: tuple_for_a_list((f32[4],))
 @torch.compile
@@ -276,7 +227,7 @@ def conjugate(x):
 class Core(nn.Module):
     def forward(self, x, scale):
         return x * scale
-        # fix: [FL201] tensor_argument_at_call "Pass `scale` as a tensor in the call on line 162"
+        # fix: [FL201] tensor_argument_at_call "Pass `scale` as a tensor in the call on line 133"
         # = 1 -> 1 graphs, same results
         # -|    return core(x, scale) + 1
         # +|    return core(x, torch.as_tensor(scale, dtype=torch.float64) if type(scale) is float else scale) + 1

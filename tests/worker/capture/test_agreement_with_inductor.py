@@ -14,7 +14,8 @@ import torch
 import torch.distributed as dist
 
 from fuselight.shared.report import Culprit
-from tests.support.inductor_programs import RUNS
+from tests.support.case_files import marked
+from tests.support.inductor_programs import FURTHER, RUNS
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
@@ -77,7 +78,7 @@ def _main(program: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", marked(RUNS, FURTHER))
 def test_what_inductor_runs_raises_nothing(tmp_path: Path, name: str) -> None:
     recorded = record(tmp_path, _main(RUNS[name]), aot_autograd=True)
     assert recorded.failure is None, recorded.failure.message

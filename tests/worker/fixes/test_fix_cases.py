@@ -14,7 +14,7 @@ import pytest
 
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.fixes.verification.attempts import Attempt
-from tests.support.case_files import MAIN_RELEASE, selected, torch_release
+from tests.support.case_files import MAIN_RELEASE, cases_of, selected, torch_release
 from tests.support.fix_cases import attempts_of, disagreements, parse, rewritten
 from tests.support.live_worker import LiveWorker
 
@@ -47,7 +47,7 @@ def attempts(
     return {Path(path).name: attempts for path, attempts in tried.items()}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", cases_of((name, CASES / name) for name in FILES))
 def test_a_fix_case_and_its_remedies_agree(
     name: str, attempts: dict[str, list[Attempt]], pytestconfig: pytest.Config
 ) -> None:

@@ -326,7 +326,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("cache", ["cache", "lru_cache(maxsize=2)"])
+@pytest.mark.parametrize("cache", ["cache", pytest.param("lru_cache(maxsize=2)", marks=pytest.mark.corpora)])
 @pytest.mark.parametrize(("change", "passed"), [("y.mul_(2)", False), ("y = y + 1", True)])
 def test_a_cache_of_functools_decides_by_a_second_call(
     live: LiveWorker,

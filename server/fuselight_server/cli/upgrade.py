@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.devices import FALLBACK
 from fuselight_server.base.command_error import CommandError
@@ -17,8 +17,11 @@ from fuselight_server.commands.upgrade import ALL_PARTS, UpgradePart, UpgradePla
 from fuselight_server.upgrades.model import RegressionKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fuselight_server.commands.upgrade import UpgradeOutcome
 
+T = TypeVar("T")
 FORMATS = ("text", "json", "sarif", "github", "html")
 _NONE = "none"
 
@@ -133,20 +136,19 @@ def _formatted(outcome: UpgradeOutcome, name: str) -> str:
 
 
 def _parts(text: str) -> tuple[UpgradePart, ...]:
-    known = {part.value: part for part in ALL_PARTS}
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = next((name for name in names if name not in known), None)
-    if unknown is not None or not names:
-        raise argparse.ArgumentTypeError(f"`{unknown or text}` is none of {', '.join(known)}")
-    return tuple(dict.fromkeys((UpgradePart.CHECK, *(known[name] for name in names))))
+    return tuple(dict.fromkeys((UpgradePart.CHECK, *_named(text, {part.value: part for part in ALL_PARTS}))))
 
 
 def _kinds(text: str) -> tuple[RegressionKind, ...]:
     if text.strip() == _NONE:
         return ()
-    known = {kind.value: kind for kind in RegressionKind}
+    return tuple(_named(text, {kind.value: kind for kind in RegressionKind}, _NONE))
+
+
+def _named(text: str, known: Mapping[str, T], *further: str) -> list[T]:
+    """The values of the names in a list; `further` ones are named where a name is none of `known`."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None or not names:
-        raise argparse.ArgumentTypeError(f"`{unknown or text}` is none of {', '.join(known)}, {_NONE}")
-    return tuple(known[name] for name in names)
+        raise argparse.ArgumentTypeError(f"`{unknown or text}` is none of {', '.join((*known, *further))}")
+    return [known[name] for name in names]

@@ -9,8 +9,9 @@ from types import ModuleType
 import pytest
 import torch
 
+from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import TensorHolder
-from fuselight.worker.child.tensor_holders import frames_from, tensor_holders
+from fuselight.worker.child.tensor_holders import tensor_holders
 from tests.support.live_worker import LiveWorker
 
 MIB = 2**20
@@ -25,7 +26,7 @@ def holders_in(tmp_path: Path, text: str) -> dict[tuple[str, str, str], TensorHo
     sys.modules[module.__name__] = module
     holders: list[TensorHolder] = []
     vars(module)["look"] = lambda: holders.extend(
-        tensor_holders(frames_from(sys._getframe(1)), [str(tmp_path)])
+        tensor_holders(stacks.frames_from(sys._getframe(1)), [str(tmp_path)])
     )
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))  # noqa: S102 - the text above
@@ -145,9 +146,9 @@ def work():
     assert {name for name, _, _ in holders_in(tmp_path, text)} == {"real"}
     here = torch.ones(1 << 20)
     roots = [str(Path(__file__).parent)]
-    names = [holder.name for holder in tensor_holders(frames_from(sys._getframe()), roots)]
+    names = [holder.name for holder in tensor_holders(stacks.frames_from(sys._getframe()), roots)]
     assert "here" in names
-    assert tensor_holders(frames_from(sys._getframe()), roots, is_gpu=True) == ()
+    assert tensor_holders(stacks.frames_from(sys._getframe()), roots, is_gpu=True) == ()
     assert here.numel() == 1 << 20
 
 

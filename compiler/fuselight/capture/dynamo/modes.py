@@ -89,7 +89,7 @@ def _user_stack(*, only_if_direct: bool = False) -> Stack:
     while frame is not None:
         path = frame.f_code.co_filename
         if stacks.is_shown(path):
-            return stacks.from_frames(_above(frame), _MAX_FRAMES)
+            return stacks.from_frames(stacks.frames_from(frame), _MAX_FRAMES)
         code = modes.decorated_code(frame)
         if code is not None and stacks.is_shown(code.co_filename):
             return (stacks.def_location(code),)
@@ -101,9 +101,3 @@ def _user_stack(*, only_if_direct: bool = False) -> Stack:
 
 _MAX_FRAMES = 6
 _OF_PATCHES = ("_config_module.py", "contextlib.py")
-
-
-def _above(frame: Any) -> Iterable[Any]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back

@@ -137,6 +137,13 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
     return tuple(out)
 
 
+def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame that runs and those that called it, innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
     """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
     shown = (frame for frame in frames if is_shown(frame.f_code.co_filename))

@@ -24,6 +24,7 @@ from fuselight.adapters.torch_api import devices
 from fuselight.adapters.torch_api.dynamo import frames
 from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
+from fuselight.capture.dynamo import stacks
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
 from fuselight.shared.protocol import (
@@ -44,7 +45,7 @@ from fuselight.worker.child.launch_modes import (
 from fuselight.worker.child.originals import Loaded, exit_now, getpid, names_of
 from fuselight.worker.child.reads import ReadRecorder
 from fuselight.worker.child.state import ChildJob, RunState, finish, put
-from fuselight.worker.child.tensor_holders import frames_from, tensor_holders, with_holders
+from fuselight.worker.child.tensor_holders import tensor_holders, with_holders
 from fuselight.worker.processes import limits, process
 
 _COLLECT_EVERY = 50_000
@@ -194,7 +195,7 @@ def _stop(state: RunState, frame: types.FrameType | None) -> None:
         path = os.path.join(state.job.directory, "stopped.json")
         put(path, wire.dump(encode(where)))
         with contextlib.suppress(Exception):  # the position is known without it
-            holders = tensor_holders(frames_from(frame), state.job.request.roots)
+            holders = tensor_holders(stacks.frames_from(frame), state.job.request.roots)
             put(path, wire.dump(encode(replace(where, holders=holders))))
     finally:
         state.originals.put_back(replaced)

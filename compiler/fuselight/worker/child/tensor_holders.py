@@ -160,13 +160,6 @@ def _frames_of(trace: types.TracebackType | None) -> Iterator[types.FrameType]:
         trace = trace.tb_next
 
 
-def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
-    """A frame that runs and those that called it, innermost first."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def _globals_of(
     running: Iterable[types.FrameType], search: _TensorSearch
 ) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,11 +24,12 @@ from fuselight.adapters.torch_api.gpu_forms import list_optimizers
 from fuselight.adapters.torch_api.storages import StorageTracker
 from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
 from fuselight.capture import dynamo
+from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, MemoryUse, StepPhase
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import guarded, run_main_again, run_target
-from fuselight.worker.child.tensor_holders import HeldStorages, frames_from
+from fuselight.worker.child.tensor_holders import HeldStorages
 from fuselight.worker.memory.estimate_run import EstimateMemory, note_largest, note_read, note_unfollowed
 from fuselight.worker.memory.forms import eager_form
 from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, label_held, program_names
@@ -99,7 +100,7 @@ class ProgramRecord:
 
     def _names(self) -> list[HeldStorages]:
         """The names of the program, with the variables of the functions that run."""
-        return program_names(None, self.roots, frames_from(sys._getframe(1)))  # noqa: SLF001 - as in peaks
+        return program_names(None, self.roots, stacks.frames_from(sys._getframe(1)))  # noqa: SLF001 - as in peaks
 
     def _backward_begins(self, outputs: list[torch.Tensor]) -> None:
         self.training = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -44,7 +44,7 @@ class CollectiveRecord:
 
     def _with_place(self, call: CollectiveCall) -> Collective:
         running = self.nodes.current
-        python = tuple(_frames(sys._getframe(1)))  # noqa: SLF001 - the documented way to walk the caller's stack
+        python = tuple(stacks.frames_from(sys._getframe(1)))  # noqa: SLF001 - the documented way to walk the caller's stack
         stack = self._users(stacks.of_node(running.node)) if running is not None else ()
         is_backward = any(_is_file(frame, _BACKWARD) for frame in python)
         source = "" if running is not None and not running.is_backward else _source(python, call)
@@ -68,13 +68,6 @@ class CollectiveRecord:
     def _users(self, stack: Stack) -> Stack:
         """The nearest frames of the user's files."""
         return tuple(place for place in stack if is_user_file(place.path, self.roots))[-_MAX_FRAMES:]
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The Python frames from `frame` outwards."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _is_file(frame: FrameType, part: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.result_verdicts import AS_EAGER, NOT_COMPARED
-from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats, format_where
+from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats, end_in_words, format_where
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.result_words import (
@@ -56,8 +56,5 @@ def accuracy_summary(result: AccuracyResult) -> str:
     if shown.results is None or not shown.has_data:
         why = failed(result.report.failures[0]) if result.report.failures else "nothing was compared"
         return f"{NOT_COMPARED}: {why}"
-    text = f"{results_in_words(shown.results)}{caveats(shown)}"
-    if result.report.failures:
-        after = "" if shown is result else "the next run: "
-        text += f"; {after}{failed(result.report.failures[0])}"
-    return text
+    end = end_in_words(result.report.failures, is_shown=shown is result)
+    return f"{results_in_words(shown.results)}{caveats(shown)}{end}"

@@ -193,10 +193,14 @@ def _later_end(result: KernelResult | MeasuredResult | TuningResult) -> str:
 def _later_sentence(result: KernelResult | MeasuredResult | TuningResult) -> str:
     """The same as a sentence with what to do, for a hover and a tooltip."""
     failures = result.report.failures or (() if result.shown is result else result.failures)
+    return end_in_words(failures, is_shown=result.shown is result)
+
+
+def end_in_words(failures: Sequence[Failure], *, is_shown: bool) -> str:
+    """How the run that is shown ended if not well, or the one after it, as the end of a sentence."""
     if not failures:
         return ""
-    after = "" if result.shown is result else "the next run: "
-    return f"; {after}{failed(failures[0])}"
+    return f"; {'' if is_shown else 'the next run: '}{failed(failures[0])}"
 
 
 def tuning_info(result: TuningResult, *, is_running: bool) -> Info:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_percent, format_size
-from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats
+from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats, end_in_words
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.failures import short_end
@@ -51,11 +51,8 @@ def memory_summary(result: MemoryResult) -> str:
             ("eager", estimate.eager, estimate.why_not_eager),
         )
     ]
-    text = f"{step_in_words(estimate)} on {device.name}: {'; '.join(parts)}{caveats(shown)}"
-    if result.report.failures:
-        after = "" if shown is result else "the next run: "
-        text += f"; {after}{failed(result.report.failures[0])}"
-    return text
+    end = end_in_words(result.report.failures, is_shown=shown is result)
+    return f"{step_in_words(estimate)} on {device.name}: {'; '.join(parts)}{caveats(shown)}{end}"
 
 
 def _no_estimate(result: MemoryResult, *, is_whole: bool = False) -> str:

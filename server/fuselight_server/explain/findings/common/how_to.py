@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_expression
+from fuselight.shared.version import release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,6 @@ _LOST = re.compile(
     r"(?P<call>(?:copy\.)?deepcopy|(?:importlib\.)?(?:util\.)?find_spec|callable)\((?P<rest>.*)\)"
 )
 """Calls that torch traces from 2.13 on (measured: not with a tensor inside)."""
-_RELEASE = re.compile(r"(\d+)\.(\d+)")
 _GROWS = re.compile(
     r"(?:(?P<target>[\w.]+)\s*=\s*)?.*?torch\.(?:cat|concat)\(\s*[(\[]\s*(?P<cache>[\w.]+)\s*,\s*(?P<new>[\w.]+)\s*[)\]]"
     r"(?:,\s*(?:dim\s*=\s*)?(?P<dim>-?\d+))?\s*\)"
@@ -109,9 +109,8 @@ def how_to(finding: Finding, line: str) -> HowTo | None:
 
 def _not_traced(finding: Finding, expression: str) -> HowTo | None:
     """From torch 2.14 on, a call that the graph contains and TorchDynamo does not trace."""
-    release = _RELEASE.match(finding.torch)
     match = re.fullmatch(r"([A-Za-z_]\w*)\(.*\)", expression)
-    if match is None or release is None or (int(release[1]), int(release[2])) < (2, 14):
+    if match is None or release(finding.torch) < (2, 14):
         return None
     words = (
         "If the function has no side effects, needs no values of tensors, and makes no text of a size or an int that "
@@ -125,9 +124,8 @@ def _not_traced(finding: Finding, expression: str) -> HowTo | None:
 
 def _for_break(finding: Finding, line: str) -> HowTo | None:
     statement, expression = line.strip(), _expression(finding, line)
-    release = _RELEASE.match(finding.torch)
     lost = _LOST.fullmatch(expression)
-    if lost is not None and release is not None and (int(release[1]), int(release[2])) < (2, 13):
+    if lost is not None and () < release(finding.torch) < (2, 13):
         words = _SINCE.format(call=lost["call"], torch=finding.torch)
         return HowTo(
             f"{words}. Update torch, or move the call out", f"{_hoisted(finding)}value = {expression}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ChangeKind
+from fuselight.shared.version import release
 from fuselight_server.explain.findings.advice.advice import rounding
 from fuselight_server.explain.findings.common.number_uses import Use
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
 _MARKS = 3
 """Calls that one remedy spells out."""
-_RELEASE = re.compile(r"(\d+)\.(\d+)")
 _DTYPES = {
     "f16": "float16",
     "bf16": "bfloat16",
@@ -125,8 +125,7 @@ def _first_word_up(text: str) -> str:
 
 def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str) -> str:
     """The argument of torch.compile that names the dynamic sizes; empty for a torch without it, and for `args[0]`."""
-    release = _RELEASE.match(torch)
-    if release is None or (int(release[1]), int(release[2])) < (2, 13):
+    if release(torch) < (2, 13):
         return ""
     if (
         not sizes
@@ -134,7 +133,7 @@ def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str
         or not all(name.isidentifier() and name in ranks for name, _ in sizes)
     ):
         return ""
-    keyword = "shapes_spec" if (int(release[1]), int(release[2])) == (2, 13) else "dynamic_shapes"
+    keyword = "shapes_spec" if release(torch) == (2, 13) else "dynamic_shapes"
     specs = []
     for name, dimension in sizes:
         entries: list[str] = ["None"] * ranks[name]

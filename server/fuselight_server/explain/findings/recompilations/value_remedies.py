@@ -6,10 +6,10 @@ Invariant: what each program has to compile again is expected, not advised again
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
+from fuselight.shared.version import release
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_object
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure, Location, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
-_RELEASE = re.compile(r"(\d+)\.(\d+)")
 _MAX_NAMED = 4
 """Strings that are listed."""
 _MANY = 4
@@ -135,8 +134,7 @@ def _shown(string: str) -> str:
 
 
 def _isolates(context: Context) -> bool:
-    release = _RELEASE.match(context.report.versions.torch or "")
-    return release is not None and (int(release[1]), int(release[2])) >= _ISOLATES
+    return release(context.report.versions.torch or "") >= _ISOLATES
 
 
 def _selected(context: Context, failure: GuardFailure) -> str:

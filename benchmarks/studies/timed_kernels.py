@@ -353,7 +353,7 @@ REFERENCES = {
         "matmul_small matmul_square matmul_large matmul_middle_tiles matmul_small_tiles matmul_one_stage matmul_tf32 "
         "matmul_float32 matmul_int8 matmul_of_144_tiles matmul_of_16_rows split_matmul plain_matmul "
         "matmul_of_int8_columns matmul_of_tf32_columns matmul_tall matmul_wide_tiles matmul_two_warps "
-        "matmul_of_64_rows".split(),
+        "matmul_of_64_rows short_matmul".split(),
         _product,
     ),
     **dict.fromkeys(("attention_64", "attention_128", "short_attention"), _attention()),
@@ -448,6 +448,11 @@ def add_of_half(x, y):
 # fuselight: gated_small(bf16[512, 4096])
 def gated_small(x):
     return right_kernels.gated(x)
+
+
+# fuselight: short_matmul(bf16[256, 512], bf16[512, 256])
+def short_matmul(a, b):
+    return matmul(a, b, (64, 64, 64), 4, 3)
 
 
 UNSEEN = (

@@ -4,7 +4,7 @@
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.triton_times --out FOLDER --gpu
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.triton_times --out FOLDER --page
 
-The calls are those of timed_kernels.py. `--estimate` runs `fuselight kernels --resources` in processes that see no GPU;
+The calls are those of timed_kernels.py and timed_loops.py. `--estimate` runs `fuselight kernels --resources` in processes that see no GPU;
 `--gpu` makes the calls on this machine's GPU, and takes the times of their kernels from CUPTI: the median of 25 launches,
 before each of which 512 MB are overwritten, so that the inputs are not in the L2 cache. Words after the options are names
 of calls.
@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.studies.triton_sides import directives, imported, prepared_call
 
 ROOT = Path(__file__).parents[2]
-KERNELS = Path(__file__).with_name("timed_kernels.py")
+FILES = [Path(__file__).with_name(f"{name}.py") for name in ("timed_kernels", "timed_loops")]
 _LAUNCHES = 25
 _OVERWRITTEN = 512 << 20
 _CLOSE = 2e-2
@@ -44,10 +44,10 @@ def main() -> int:
     parser.add_argument("--page", action="store_true", help="print the table")
     parser.add_argument("--device", default="h200")
     parser.add_argument("--processes", type=int, default=1, help="of the estimates")
-    parser.add_argument("names", nargs="*", help="calls of timed_kernels.py")
+    parser.add_argument("names", nargs="*", help="calls of these files")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    names = options.names or list(dict.fromkeys(name for name, _, _ in directives(KERNELS)))
+    names = options.names or list(_files())
     if options.estimate:
         _estimate(options.out / "estimates.json", names, options.device, options.processes)
     if options.gpu:
@@ -69,7 +69,7 @@ def _estimate(kept: Path, names: Sequence[str], device: str, processes: int) -> 
                 "CUDA_VISIBLE_DEVICES": "",
                 "XDG_CACHE_HOME": cache,
             }
-            command = [sys.executable, "-m", "fuselight_server", "kernels", str(KERNELS), "--target", name]
+            command = [sys.executable, "-m", "fuselight_server", "kernels", str(_files()[name]), "--target", name]
             command += ["--resources", "--device", device, "--format", "json", "--python", sys.executable]
             ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         try:
@@ -88,27 +88,33 @@ def _measure(kept: Path, names: Sequence[str]) -> None:
     import torch  # noqa: PLC0415 - the page needs none
     import triton  # noqa: PLC0415 - as above
 
-    module = imported(KERNELS)
     rows: dict[str, Any] = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "triton": triton.__version__,
     }
-    for directive in directives(KERNELS):
-        if directive[0] in names:
-            try:
-                rows[directive[0]] = _measured(module, directive)
-            except Exception as error:  # noqa: BLE001 - a call that fails is a row of the page
-                rows[directive[0]] = {"failed": f"{type(error).__name__}: {error}"[:500]}
-            print(directive[0], rows[directive[0]], flush=True)
-            kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    for path in FILES:
+        module = imported(path)
+        for directive in directives(path):
+            if directive[0] in names:
+                try:
+                    rows[directive[0]] = _measured(path, module, directive)
+                except Exception as error:  # noqa: BLE001 - a call that fails is a row of the page
+                    rows[directive[0]] = {"failed": f"{type(error).__name__}: {error}"[:500]}
+                print(directive[0], rows[directive[0]], flush=True)
+                kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
-def _measured(module: Any, directive: tuple[str, str, int]) -> dict[str, Any]:
+def _files() -> dict[str, Path]:
+    """The calls by name, each with its file."""
+    return {name: path for path in FILES for name, _, _ in directives(path)}
+
+
+def _measured(path: Path, module: Any, directive: tuple[str, str, int]) -> dict[str, Any]:
     """Microseconds of the kernels of a call, by name, and how far its result is from the reference."""
     import torch  # noqa: PLC0415 - as above
 
-    prepared = prepared_call(KERNELS, module, directive, on_gpu=True)
+    prepared = prepared_call(path, module, directive, on_gpu=True)
     overwritten = torch.empty(_OVERWRITTEN, dtype=torch.int8, device="cuda")
     with torch.no_grad(), torch.device("cuda"):
         result = prepared.function(*prepared.args, **prepared.kwargs)

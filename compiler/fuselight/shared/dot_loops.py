@@ -1,4 +1,4 @@
-"""What the loops of a Triton kernel that hold its `tl.dot` do in one iteration, as the compiled texts show it.
+"""What the loops of a Triton kernel do in one iteration, as the compiled texts show it.
 
 Invariant: every figure is counted in the text; throughputs are those of the CUDA C++ Programming Guide for compute
 capability 8.0 to 9.0. A text of another kind has no loops, and never raises. Standard library only.
@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from fuselight.shared.bank_conflicts import LaneAddresses, wavefronts
 from fuselight.shared.kernel_forms import DOT, element_bytes
 
 _LOAD = re.compile(r"\btt\.(?:load\b.*?: |descriptor_load\b.*-> )tensor<([\dx]+)x(?:!tt\.ptr<)?(\w+)")
@@ -112,15 +113,44 @@ def matrix_loop(ptx: str) -> MatrixLoop | None:
     flops = [_flops(name) for name, _ in operations]
     if not any(flops) or any(name.startswith("tcgen05.") for name, _ in operations):
         return None
-    inside = _loops(ptx.split("\n"), flops) or [range(len(operations))]
+    inside = _loops(ptx.split("\n"), [bool(count) for count in flops]) or [range(len(operations))]
+    lanes = LaneAddresses(ptx)
     indices = [at for loop in inside for at in loop]
     return MatrixLoop(
         flops=sum(flops[at] for at in indices),
         issued=sum(_issued(operations[at][0]) for at in indices),
-        shared=sum(_shared(*operations[at]) for at in indices),
+        shared=sum(_shared(*operations[at], lanes) for at in indices),
         is_ahead=any(operations[at][0].startswith(("cp.async.", "mbarrier.")) for at in indices),
         by_warp=any(operations[at][0].startswith("mma.") for at in indices),
     )
+
+
+@dataclass(frozen=True)
+class LoadingLoop:
+    """A loop that loads, without `tl.dot`: one iteration of it."""
+
+    steps: int
+    """Cycles that a warp waits for shared memory, barriers and other lanes, one after the other."""
+    is_unrolled: bool
+    """Whether the loads of several iterations can be made at once: they have no mask, and nothing waits for others."""
+
+
+def loading_loops(ptx: str) -> list[LoadingLoop]:
+    """Return the innermost loops that load from memory into registers."""
+    lines = ptx.split("\n")
+    operations = [_operation(line) for line in lines]
+    loads = [name.startswith("ld.global") for name, _ in operations]
+    loading = []
+    for loop in _loops(lines, loads):
+        inside = [operations[at][0] for at in loop]
+        steps = sum(cycles for name in inside for start, cycles in _STEPS.items() if name.startswith(start))
+        masked = any(loads[at] and lines[at].lstrip().startswith("@") for at in loop)
+        loading.append(LoadingLoop(steps, not steps and not masked))
+    return loading
+
+
+_STEPS = {"shfl.": 23, "bar.": 25, "ld.shared": 25}
+"""Cycles from an instruction to its result."""
 
 
 def _operation(line: str) -> tuple[str, str]:
@@ -137,8 +167,8 @@ def _flops(name: str) -> int:
     return 2 * math.prod(map(int, warp.groups())) if warp is not None else 0
 
 
-def _loops(lines: list[str], flops: list[int]) -> list[range]:
-    """The lines of the innermost loops that have matrix instructions."""
+def _loops(lines: list[str], wanted: list[bool]) -> list[range]:
+    """The lines of the innermost loops that have a wanted instruction."""
     labels: dict[str, int] = {}
     loops: list[range] = []
     for at, line in enumerate(lines):
@@ -147,7 +177,7 @@ def _loops(lines: list[str], flops: list[int]) -> list[range]:
             labels[label[1]] = at
         if branch is not None and branch[1] in labels:
             loop = range(labels[branch[1]], at + 1)
-            if any(flops[loop.start : loop.stop]):
+            if any(wanted[loop.start : loop.stop]):
                 loops.append(loop)
     return [loop for loop in loops if not any(_is_within(other, loop) for other in loops)]
 
@@ -165,14 +195,23 @@ def _issued(name: str) -> float:
     return 32 / 128 if _FAST.match(name) else 32 / 64
 
 
-def _shared(name: str, operands: str) -> float:
-    """Cycles of shared memory for an instruction of a warp, if no two lanes use one bank."""
+def _shared(name: str, operands: str, lanes: LaneAddresses) -> int:
+    """Cycles of shared memory for a warp's instruction; without bank conflicts if its addresses are not known."""
+    width = _width(name, operands)
+    if not width:
+        return 1 if name.startswith("shfl.") else 0
+    addresses = lanes.of(operands)
+    if addresses is None:
+        return max(1, width // _BANKS)
+    return wavefronts(addresses, width)
+
+
+def _width(name: str, operands: str) -> int:
+    """Bytes of a lane that an instruction moves from or to shared memory."""
     if _COPY.match(name):
         size = _COPIED.search(operands)
-        return max(1, int(size[1], 0) // _BANKS) if size is not None else 1
+        return int(size[1], 0) if size is not None else _BANKS
     matrices, access = _MATRICES.match(name), _SHARED.match(name)
     if matrices is not None:
-        return int(matrices[1])
-    if access is not None:
-        return max(1, int(access[1] or 1) * int(access[2]) // 8 // _BANKS)
-    return 1 if name.startswith("shfl.") else 0
+        return _BANKS * int(matrices[1])  # the lanes have the addresses of rows of 16 bytes
+    return int(access[1] or 1) * int(access[2]) // 8 if access is not None else 0

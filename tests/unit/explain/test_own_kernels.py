@@ -174,6 +174,13 @@ def test_only_changes_that_may_help_are_compiled(kernel: OwnKernel, expected: li
             [own_kernel(estimate_us=None, assembled=SPILLED), own_kernel()],
             "h100-sxm: 255 registers, 1184 bytes spilled, occupancy 12%, 2 specializations",
         ),
+        (
+            [own_kernel(estimate_us=None, not_estimated="contended atomic operations")],
+            (
+                "h100-sxm: 64 registers, no spills, 48 KB shared, occupancy 50%, time not estimated: contended atomic "
+                "operations"
+            ),
+        ),
         ([own_kernel(assembled=None, estimate_us=None)], "h100-sxm: not compiled yet"),
         (
             [own_kernel(assembled=Assembled(failure="no such name"), estimate_us=None)],

@@ -289,7 +289,11 @@ def test_products_of_a_launch_are_counted_by_dtype(
         kernels.multiplied(torch.randn(50, 40).to(dtype), torch.randn(40, 60).to(dtype))
         (specialization,) = record.specializations.values()
         tiles = 4 * 2  # of the grid, and of the loop in each program
-        assert record.products_of(specialization.request) == {name: tiles * 2 * 32**3}
+        work = record.work_of(specialization.request)
+        assert work is not None
+        assert work.products == {name: tiles * 2 * 32**3}
+        assert work.iterations == tiles
+        assert (work.atomic_sectors, work.changes) == (0, 0.0)
 
 
 @pytest.mark.usefixtures("kernels")

@@ -1,4 +1,4 @@
-"""The estimated time of a kernel with `tl.dot`: its multiplications, the units that do them, its loop and the grid."""
+"""The estimated time of a launch: its multiplications, the units that do them, its loops and its grid."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fuselight.adapters.triton_api.launches.interpretation import _order
+from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
 from fuselight.shared.devices import LAUNCH_US, find
 from fuselight.shared.report import Assembled, Listing, Occupancy
-from fuselight.worker.child.launch_times import CACHE_BYTES, LATENCY_US, launch_cost
+from fuselight.worker.child.launch_times import CACHE_BYTES, LATENCY_US, NotEstimatedError, launch_cost
 
 H100 = find("h100-sxm")
 FULL = (8 * H100.multiprocessors, 1, 1)
@@ -37,8 +38,20 @@ def assembled(
 
 
 def cost(products: dict[str, int], code: Assembled, grid: tuple[int, ...] = FULL) -> Any:
-    specialization: Any = SimpleNamespace(products=products, grid=grid)
+    specialization: Any = SimpleNamespace(work=LaunchWork(products), grid=grid)
     return launch_cost(1_000, specialization, code, H100)
+
+
+def cost_of_work(
+    work: LaunchWork | None, *ptx: str, moved: int = 1_000, ttir: str = "tt.func"
+) -> tuple[float, str]:
+    """That of 132 programs without `tl.dot`, whose loop has the lines `ptx`."""
+    loop = "\n".join(["$L__BB0_1:", *ptx, "@%p1 bra $L__BB0_1;"])
+    code = Assembled(listings={"ttir": Listing(ttir, ()), "ptx": Listing(loop, ())})
+    specialization: Any = SimpleNamespace(work=work, grid=(H100.multiprocessors, 1, 1))
+    known = launch_cost(moved, specialization, code, H100)
+    assert known is not None
+    return known
 
 
 def test_the_time_is_that_of_the_matrix_units_of_the_dtype() -> None:
@@ -102,7 +115,50 @@ def test_many_small_programs_take_the_time_to_begin_them() -> None:
 @pytest.mark.parametrize(("products", "text"), [({}, "tt.dot"), ({"f16": 10**9}, "tt.dot_scaled")])
 def test_what_is_not_known_has_no_estimate(products: dict[str, int], text: str) -> None:
     code = Assembled(listings={"ttir": Listing(text, (3,)), "ptx": Listing("", ())})
-    assert cost(products, code) is None
+    with pytest.raises(NotEstimatedError):
+        cost(products, code)
+
+
+MASKED, PLAIN = "@%p2 ld.global.b32 {%r1}, [%rd1];", "ld.global.b32 %r1, [%rd1];"
+
+
+def test_a_loop_waits_for_each_load_unless_several_can_be_made_at_once() -> None:
+    work = LaunchWork(iterations=100 * H100.multiprocessors)
+    us, bound = cost_of_work(work, MASKED)
+    assert bound == "latency"
+    assert us == pytest.approx(LAUNCH_US + 100 * LATENCY_US)
+    assert cost_of_work(work, PLAIN)[0] == pytest.approx(LAUNCH_US + 100 * LATENCY_US / 4)
+    scan = cost_of_work(work, PLAIN, "shfl.sync.up.b32 %r2, %r1, 1, 0, -1;", "bar.sync 0;")[0]
+    assert scan == pytest.approx(us + 100 * 48 / (H100.clock_mhz or 0))
+    assert cost_of_work(work, "add.s32 %r1, %r1, 1;")[0] < 2, "a loop that loads nothing"
+
+
+def test_a_loop_that_was_not_counted_has_no_estimate() -> None:
+    with pytest.raises(NotEstimatedError, match="not computed"):
+        cost_of_work(None, MASKED)
+    assert cost_of_work(None, "add.s32 %r1, %r1, 1;")[0] < 2
+
+
+def test_the_first_load_of_a_short_kernel_is_waited_for() -> None:
+    loads = cost_of_work(LaunchWork(), moved=10**7, ttir="%1 = tt.load %p")[0]
+    assert loads - cost_of_work(LaunchWork(), moved=10**7)[0] == pytest.approx(LATENCY_US)
+
+
+def test_atomic_operations_take_their_time_and_contended_ones_have_no_estimate() -> None:
+    spread = cost_of_work(LaunchWork(atomic_sectors=10**8, changes=2.0))
+    assert spread[0] == pytest.approx(LAUNCH_US + 10**8 / 32 / (H100.clock_mhz or 0), rel=0.01)
+    with pytest.raises(NotEstimatedError, match="contended atomic operations"):
+        cost_of_work(LaunchWork(atomic_sectors=10**5, changes=10_000.0))
+    few = LaunchWork(atomic_sectors=200, changes=200.0)
+    assert cost_of_work(few, moved=10**9)[0] > 100, "they take less than the rest"
+
+
+def test_transposed_tiles_take_the_time_of_their_bank_conflicts() -> None:
+    lane = "mov.u32 %r1, %tid.x;\nshl.b32 %r3, %r1, {by};\nst.shared.b32 [%r3], %r4;\n"
+    plain, transposed = (
+        cost({"f16": 10**12}, assembled("f16", lane.format(by=by) * 64 + WGMMA))[0] for by in (2, 7)
+    )
+    assert transposed > 3 * plain
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 4, 1), (3, 2, 2), (100, 3, 2)])

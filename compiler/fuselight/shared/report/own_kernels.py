@@ -91,7 +91,9 @@ class OwnKernel:
     estimate_us: float | None = None
     """Estimated time of a launch, microseconds."""
     bound: str | None = None
-    """What most of the estimate is: `memory`, `compute` or `launch`."""
+    """What most of the estimate is: `memory`, `compute`, `launch`, or `latency` of loops that wait for each load."""
+    not_estimated: str = ""
+    """What the launch has that no time is estimated for, as `contended atomic operations`; empty for other causes."""
     assembled: Assembled | None = None
     """Its compiled forms, with the lines of the user's file; None if the time for compiles was over."""
     options: tuple[CompiledOption, ...] = ()

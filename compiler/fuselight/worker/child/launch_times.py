@@ -1,8 +1,8 @@
 """How long a launch of the user's own Triton kernel is likely to take: a model of a multiprocessor's units.
 
 Invariant: a time is made of what was counted (bytes, multiplications, instructions of the compiled loop, programs) and
-of the device's throughputs; None where one of the counts is missing. The throughputs beside those of the catalogue were
-measured by themselves on an H200 (docs/results/triton.md).
+of the device's throughputs. There is none, but a reason, where a count is missing or no throughput describes it. The
+throughputs beside those of the catalogue were measured by themselves on an H200 (docs/results/triton.md).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from fuselight.shared.devices import (
     estimate_beside,
     rate,
 )
-from fuselight.shared.dot_loops import dot_loops, matrix_loop
+from fuselight.shared.dot_loops import dot_loops, loading_loops, matrix_loop
 from fuselight.shared.report import Assembled, Device
 
 if TYPE_CHECKING:
+    from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
     from fuselight.adapters.triton_api.launches.specializations import LaunchedSpecialization
 
 _STARTS = 0.85
@@ -35,8 +36,27 @@ WARP_PART = {"9.0": 0.6}
 warpgroup have all of it."""
 LATENCY_US = 0.35
 """From a load to its value: 354 ns from the memory of an H200, 154 ns from its L2 cache."""
+ATOMIC_SECTORS = 32
+"""Sectors of 32 bytes that atomic operations change in a cycle, anywhere in memory: 59 in a nanosecond on an H200."""
+_CONTENDED = 64
+"""Changes of an element by atomic operations from which on they may wait for each other."""
+_CHANGE_US = 0.002
+"""From one change of an element to the next one: 65,536 of one number take 134 µs on an H200."""
+_CONTENDED_PART = 0.025
+"""Part of the time that these changes take at least, from which on no time is estimated."""
+_UNROLLED = 4
+"""Iterations of a loop whose loads a compiler makes at once, if it can."""
 _GROUP = 4
 """Warps of a warpgroup."""
+
+
+class NotEstimatedError(Exception):
+    """A launch has no estimated time; the message is the reason, as a noun phrase."""
+
+
+CONTENDED = "contended atomic operations"
+NOT_COUNTED = "programs that were not computed"
+SCALED = "`tl.dot_scaled`"
 
 
 @dataclass(frozen=True)
@@ -73,21 +93,53 @@ class _Grid:
 def launch_cost(
     moved: int, specialization: LaunchedSpecialization, assembled: Assembled, device: Device
 ) -> tuple[float, str] | None:
-    """Likely microseconds of a launch that moves so many bytes, and what most of them goes to; None: not known."""
+    """Likely microseconds of a launch that moves so many bytes, and what most of them goes to; None: an unknown device.
+
+    Raises NotEstimatedError.
+    """
     grid = _grid(specialization, assembled, device)
     text = assembled.listings["ttir"].text
-    busy = None
+    work = specialization.work
+    busy = waited = None
     if "tt.dot" in text:
-        busy = (
-            None
-            if "tt.dot_scaled" in text or grid is None
-            else _busy(specialization, assembled, device, grid)
-        )
+        busy = None if "tt.dot_scaled" in text or grid is None else _busy(work, assembled, device, grid)
         if busy is None:
-            return None
+            raise NotEstimatedError(SCALED if "tt.dot_scaled" in text else NOT_COUNTED)
+    elif grid is not None:
+        waited = _waited(work, assembled, device, grid)
+    if work is not None and work.atomic_sectors and device.clock_mhz:
+        busy = (busy or 0.0) + work.atomic_sectors / (device.clock_mhz * ATOMIC_SECTORS)
     cost = estimate_beside(device, moved, busy)
-    starts = LAUNCH_US + grid.programs / (device.clock_mhz * _STARTS) if grid and device.clock_mhz else 0.0
-    return cost if cost is None or cost[0] >= starts else (starts, "launch")
+    if cost is None:
+        return None
+    us, bound = cost
+    us += LATENCY_US if "tt.load" in text else 0.0  # nothing is stored before
+    for other, name in (
+        (
+            LAUNCH_US + grid.programs / (device.clock_mhz * _STARTS) if grid and device.clock_mhz else 0.0,
+            "launch",
+        ),
+        (LAUNCH_US + waited if waited else 0.0, "latency"),
+    ):
+        us, bound = (other, name) if other > us else (us, bound)
+    changes = work.changes if work is not None else 0.0
+    if changes >= _CONTENDED and changes * _CHANGE_US > us * _CONTENDED_PART:
+        raise NotEstimatedError(CONTENDED)
+    return us, bound
+
+
+def _waited(work: LaunchWork | None, assembled: Assembled, device: Device, grid: _Grid) -> float:
+    """Microseconds that programs wait in loops without `tl.dot`, one iteration after the other."""
+    code = assembled.listings.get("ptx")
+    loops = loading_loops(code.text) if code is not None else []
+    if not loops or not device.clock_mhz:
+        return 0.0
+    if work is None:
+        raise NotEstimatedError(NOT_COUNTED)
+    each = sum(
+        LATENCY_US / (_UNROLLED if loop.is_unrolled else 1) + loop.steps / device.clock_mhz for loop in loops
+    )
+    return grid.rounds * work.iterations / grid.programs * each / len(loops)
 
 
 def _grid(specialization: LaunchedSpecialization, assembled: Assembled, device: Device) -> _Grid | None:
@@ -98,11 +150,9 @@ def _grid(specialization: LaunchedSpecialization, assembled: Assembled, device: 
     return _Grid(programs, device.multiprocessors, resident, assembled.num_warps or _GROUP)
 
 
-def _busy(
-    specialization: LaunchedSpecialization, assembled: Assembled, device: Device, grid: _Grid
-) -> float | None:
+def _busy(work: LaunchWork | None, assembled: Assembled, device: Device, grid: _Grid) -> float | None:
     """Microseconds for which the multiprocessors are busy with `tl.dot` and what its loops do besides."""
-    products = specialization.products
+    products = work.products if work is not None else {}
     code = assembled.listings.get("ptx")
     instructions = matrix_loop(code.text) if code is not None else None
     rates = _rates_of_products(products, assembled, device)

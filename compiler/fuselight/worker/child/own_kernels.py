@@ -31,7 +31,7 @@ from fuselight.shared.report import (
     TunedSizes,
     is_user_file,
 )
-from fuselight.worker.child.launch_times import launch_cost
+from fuselight.worker.child.launch_times import NotEstimatedError, launch_cost
 
 if TYPE_CHECKING:
     from fuselight.adapters.triton_api.launches.absent_kernel import CompileArguments
@@ -100,7 +100,7 @@ class OwnKernels:
             if not kernel.library or any(is_user_file(at.path, roots) for at in kernel.launched_at)
         ]
         for specialization, _ in known:
-            specialization.products = record.products_of(specialization.request)
+            specialization.work = record.work_of(specialization.request)
         known.sort(key=lambda pair: bool(pair[1].library))
         self.kernels = [kernel for _, kernel in known]
         steps = [self._launched]
@@ -294,11 +294,16 @@ def _with_forms(
     moved = _traffic(kernel, specialization, assembled)
     if moved is None:
         return kernel
-    cost = launch_cost(sum(moved), specialization, assembled, device)
+    cost, reason = None, ""
+    try:
+        cost = launch_cost(sum(moved), specialization, assembled, device)
+    except NotEstimatedError as why:
+        reason = str(why)
     return replace(
         kernel,
         bytes_read=moved[0],
         bytes_written=moved[1],
+        not_estimated=reason,
         estimate_us=cost[0] if cost is not None else None,
         bound=cost[1] if cost is not None else None,
     )

@@ -128,12 +128,14 @@ def resource_words(
 
 
 def time_words(kernel: OwnKernel) -> str:
-    """Return the measured time of a launch, else its estimate; empty where neither is known."""
+    """Return the measured time of a launch, else its estimate or why it has none; empty where nothing is known."""
     chosen = (
         kernel.configurations[kernel.chosen] if kernel.chosen is not None and kernel.configurations else None
     )
     if chosen is not None and chosen.measured_us is not None:
         return format_time(chosen.measured_us)
+    if kernel.not_estimated:
+        return f"time not estimated: {kernel.not_estimated}"
     return format_estimate(kernel.estimate_us) if kernel.estimate_us is not None else ""
 
 

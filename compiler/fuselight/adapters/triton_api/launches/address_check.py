@@ -61,6 +61,9 @@ class AddressCheck(Interpretation):
                     return
                 self._done += 1
                 self.memory.end_program()
+                self.products.clear()  # of loops whose iterations were left out
+                self.finished = self._done
+                self._note_work()
 
     def faults(self) -> tuple[AccessFault, ...]:
         """What is wrong with accesses, the wasteful ones last."""

@@ -20,6 +20,7 @@ from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.arithmetic import corrected_builder
 from fuselight.adapters.triton_api.launches.device_functions import DeviceFunctions
+from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
 from fuselight.adapters.triton_api.launches.memory import CheckedMemory
 from fuselight.adapters.triton_api.launches.python_form import PythonForms
 from fuselight.adapters.triton_api.launches.record import LaunchStopped
@@ -50,8 +51,8 @@ class Interpretation:
         """Floating-point operations of `tl.dot` until now, by dtype; `tf32` is float32 with tensor cores."""
         self.finished = 0
         """How many programs have run to their end."""
-        self._sampled: tuple[dict[str, int], int] = ({}, 1)
-        """`products` of the first finished programs, which are from all parts of the grid, and how many they are."""
+        self._sampled: tuple[LaunchWork, int] | None = None
+        """What the first finished programs do, which are from all parts of the grid, and how many they are."""
         self._count_products(builder)
         self._semantic = self._interpreter.TritonSemantic(builder)
         self._forms = self._new_forms()
@@ -87,12 +88,26 @@ class Interpretation:
                 program(**values)
                 self.finished = done + 1
                 if self.finished <= _SPREAD or self.finished == self._total():
-                    self._sampled = dict(self.products), self.finished
+                    self._note_work()
 
-    def all_products(self) -> dict[str, int]:
-        """Operations of `tl.dot` of the whole grid, by dtype: those of a few finished programs stand for the others."""
-        products, programs = self._sampled
-        return {dtype: count * self._total() // programs for dtype, count in products.items()}
+    def work(self) -> LaunchWork | None:
+        """What the whole grid does: a few finished programs stand for the others. None: none has finished."""
+        if self._sampled is None:
+            return None
+        work, programs = self._sampled
+        times = self._total() / programs
+        return LaunchWork(
+            {dtype: count * self._total() // programs for dtype, count in work.products.items()},
+            round(work.iterations * times),
+            round(work.atomic_sectors * times),
+            work.changes * times,
+        )
+
+    def _note_work(self) -> None:
+        memory = self.memory
+        changes = max((changed / elements for changed, elements in memory.atomics.values()), default=0.0)
+        work = LaunchWork(dict(self.products), self._forms.iterations, memory.atomic_sectors, changes)
+        self._sampled = work, self.finished
 
     def _count_products(self, builder: Any) -> None:
         real = builder.create_dot

@@ -86,11 +86,11 @@ class Launcher:
         self._log.launches += 1
         with self._lock:
             if _all_real(bound.values()):
-                interpretation = self._compute(kernel, bound, signature, (x, y, z))
-                if record is not None and interpretation is not None:
-                    record.note_products(request, interpretation.all_products())
+                done = self._compute(kernel, bound, signature, (x, y, z))
             else:  # fake tensors have addresses, but no values
-                self._check_addresses(kernel, bound, signature, (x, y, z))
+                done = self._check_addresses(kernel, bound, signature, (x, y, z))
+            if record is not None and done is not None:
+                record.note_work(request, done.work())
         return absent_kernel
 
     def _compute(
@@ -145,13 +145,13 @@ class Launcher:
 
     def _check_addresses(
         self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]
-    ) -> None:
+    ) -> AddressCheck | None:
         """Check where the launch reads and writes, whose values are not computed. Equal launches are checked once."""
         log = self._log
         key = (id(kernel), grid, tuple(map(str, signature.values())), _sizes(bound))
         seconds = min(MAX_CHECK_SECONDS, MAX_ALL_CHECK_SECONDS - log.address_seconds)
         if key in log.checked or seconds <= 0 or min(grid) < 1:
-            return
+            return None
         log.checked.add(key)
         start = _processor_time()
         problem, check = "", None
@@ -161,17 +161,18 @@ class Launcher:
         except LaunchStopped as why:
             problem = str(why)
         except ImportError:
-            return
+            return None
         except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
             problem = f"Triton's interpreter cannot run it: {_words(error)}"
         finally:
             log.address_seconds += _processor_time() - start
         if check is None:  # the interpreter could not be set up: FL606 has said that nothing is known
-            return
+            return None
         self._summarize(kernel, bound, grid, check)
         if problem:
             check.memory.open.setdefault(("", 0, problem))
         log.on_outcome(_outcome(kernel, "", check.faults(), check.report()), sys._getframe(1))
+        return check
 
     def _summarize(
         self, kernel: Any, bound: dict[str, Any], grid: tuple[int, int, int], done: Interpretation | None

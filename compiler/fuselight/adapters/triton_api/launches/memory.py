@@ -17,6 +17,7 @@ from typing import Any
 from fuselight.adapters.torch_api.uninitialized import WrittenElements
 from fuselight.adapters.triton_api.launches.access_history import AccessedElements, AccessHistory, ProgramRace
 from fuselight.adapters.triton_api.launches.record import AccessFault, LaunchStopped
+from fuselight.adapters.triton_api.launches.sectors import SECTOR
 
 WINDOW = 48
 """Bits of an address inside of a window. Real addresses have 47 bits, so that they are in the window 0."""
@@ -70,6 +71,10 @@ class CheckedMemory:
         """The argument whose history gets the last access."""
         self.masked = True
         """Whether the access that comes next has a mask."""
+        self.atomics: dict[str, tuple[int, int]] = {}
+        """By argument: the elements that atomic operations have changed, each time they did, and how many it has."""
+        self.atomic_sectors = 0
+        """32-byte sectors that they have changed, each time they did."""
 
     def __getattr__(self, name: str) -> Any:
         """Pass on the native module's enumerations. Any other function of it is a way to memory that is not checked."""
@@ -163,7 +168,11 @@ class CheckedMemory:
 
     def _note_atomic(self, real: Any, lanes: Any, item: int) -> None:
         for region, at in self._touched(real, lanes):
-            self.history.atomic(self._accessed(_selected(real, at), region, item))
+            addresses = _selected(real, at)
+            self.history.atomic(self._accessed(addresses, region, item))
+            changed, _ = self.atomics.get(region.name, (0, 0))
+            self.atomics[region.name] = changed + int(addresses.size), max(1, region.size // item)
+            self.atomic_sectors += int(self._numpy.unique(addresses // SECTOR).size)
             self.history.place_of_store(region.real_start, self._place())
 
     def _accessed(self, addresses: Any, region: TensorMemory, item: int) -> AccessedElements:

@@ -96,6 +96,8 @@ class PythonForms:
         """What stands for a function that a module has by name, by the id of the original."""
         self.files: set[str] = set()
         """Files of the functions that were made."""
+        self.iterations = 0
+        """Of the loops over a range that have begun."""
 
     def of(self, function: Any) -> Callable[..., Any]:
         """The Python of a `JITFunction`."""
@@ -144,7 +146,9 @@ class PythonForms:
             value = self._semantic.to_tensor(number)
             return self._semantic.cast(value, self._language.int64) if wide else value
 
-        return _LoopNumbers(range(*(int(argument) for argument in args)), tensor)
+        numbers = range(*(int(argument) for argument in args))
+        self.iterations += len(numbers)
+        return _LoopNumbers(numbers, tensor)
 
     def static_range(self, first: Any, last: Any = None, step: Any = 1) -> Iterator[int]:
         """The numbers of a loop that Triton unrolls: constants."""

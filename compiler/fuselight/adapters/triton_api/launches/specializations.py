@@ -22,6 +22,7 @@ import torch
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.absent_kernel import CompileArguments
+from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
 from fuselight.shared.report import LaunchConfig, Location, Stack
 
 MAX_SPECIALIZATIONS = 200
@@ -71,8 +72,8 @@ class LaunchedSpecialization:
     launches: int = 0
     tunings: list[Tuning] = field(default_factory=list)
     """The autotuner at each value of its key with which this specialization was launched."""
-    products: dict[str, int] = field(default_factory=dict)
-    """Operations of `tl.dot` in the first launch, by dtype; empty where they are not known."""
+    work: LaunchWork | None = None
+    """What the first launch does; None where it is not known."""
 
 
 class _Mode(threading.local):
@@ -93,8 +94,8 @@ class LaunchRecord:
     stack_of: Callable[[FrameType | None], Stack] = lambda _frame: ()
     specializations: dict[Any, LaunchedSpecialization] = field(default_factory=dict)
     tunings: dict[Any, Tuning] = field(default_factory=dict)
-    products: dict[Any, dict[str, int]] = field(default_factory=dict)
-    """By specialization: operations of `tl.dot` in its first launch, by dtype."""
+    works: dict[Any, LaunchWork] = field(default_factory=dict)
+    """By specialization: what its first launch does."""
     dropped: int = 0
     """Specializations that were too many."""
     _mode: _Mode = field(default_factory=_Mode)
@@ -119,14 +120,14 @@ class LaunchRecord:
             with contextlib.suppress(Exception):  # values of the user's, which raise what they like
                 self._note(request, bound, grid, frame, None)
 
-    def note_products(self, request: CompileArguments, products: dict[str, int]) -> None:
-        """Note how many operations of `tl.dot` a launch has, by dtype."""
-        if products:
-            self.products.setdefault(_identity(request), products)
+    def note_work(self, request: CompileArguments, work: LaunchWork | None) -> None:
+        """Note what all programs of a launch do; None: it is not known."""
+        if work is not None:
+            self.works.setdefault(_identity(request), work)
 
-    def products_of(self, request: CompileArguments) -> dict[str, int]:
-        """Return the operations of `tl.dot` in the first launch of a specialization; empty where they are not known."""
-        return self.products.get(_identity(request), {})
+    def work_of(self, request: CompileArguments) -> LaunchWork | None:
+        """Return what the first launch of a specialization does; None where it is not known."""
+        return self.works.get(_identity(request))
 
     def _note(
         self,

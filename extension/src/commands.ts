@@ -106,6 +106,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.cancelAccuracy": () => ask(serverCommand.cancelAccuracy),
     "fuselight.memory": () => runAtCursor(serverCommand.memory),
     "fuselight.cancelMemory": () => ask(serverCommand.cancelMemory),
+    "fuselight.repro": () => runAtCursor(serverCommand.repro),
     "fuselight.openJob": jobs.choose,
     "fuselight.followJob": jobs.follow,
     "fuselight.stopFollowingJob": jobs.stopFollowing,

@@ -148,6 +148,7 @@ describe("The owner of the language client", { skip: process.platform === "win32
       "applyAllFixes",
       "verifyForecast",
       "useInputs",
+      "repro",
     ];
     for (const name of [...running, "cancelTune", "showGraphs"]) {
       const args = [{ uri: "file:///project/model.py" }];

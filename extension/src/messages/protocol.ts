@@ -123,6 +123,7 @@ export const serverCommand = {
   cancelAccuracy: "fuselight.server.cancelAccuracy",
   memory: "fuselight.server.memory",
   cancelMemory: "fuselight.server.cancelMemory",
+  repro: "fuselight.server.repro",
   applyFix: "fuselight.server.applyFix",
   applyAllFixes: "fuselight.server.applyAllFixes",
   verifyForecast: "fuselight.server.verifyForecast",

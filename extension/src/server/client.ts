@@ -38,6 +38,7 @@ const runningCommands: ReadonlySet<string> = new Set([
   serverCommand.applyAllFixes,
   serverCommand.verifyForecast,
   serverCommand.useInputs,
+  serverCommand.repro,
 ]);
 
 export interface ClientParts {

@@ -42,6 +42,7 @@ from fuselight_server.editor.handlers import (
     on_demand,
     protocol,
     report_tree,
+    repro,
     status,
     sync,
     target_at,
@@ -53,6 +54,7 @@ from fuselight_server.editor.handlers.pipes import BoundedReader
 from fuselight_server.editor.handlers.server import OneLine, Server, register, register_command
 from fuselight_server.editor.handlers.work_progress import VerificationProgress
 from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.repros import ReproSession
 from fuselight_server.execution.interpreters import expand, first
 
 if TYPE_CHECKING:
@@ -109,6 +111,7 @@ async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
         )
     finally:
         with contextlib.suppress(Exception):  # the process ends now, whatever a worker does
+            server.repros.end()
             await server.analysis.close()
         writer.drain(LAST_WORDS)
 
@@ -132,6 +135,9 @@ def make_server(
     server.verifications = VerificationProgress(server)
     server.analysis.fixes.tasks.on_change = server.verifications.update
     server.job_progress = jobs.JobProgress(server)
+    server.repro_progress = repro.ReproProgress(server)
+    server.repros = ReproSession(server.analysis.agents.unsaved_texts, server.state.log)
+    server.repros.on_change = server.repro_progress.update
     server.analysis.jobs.on_change = server.job_progress.update
     _register(server)
     return server
@@ -202,6 +208,7 @@ COMMANDS = {
     **fix_commands.COMMANDS,
     **inputs.COMMANDS,
     **forecast_actions.COMMANDS,
+    **repro.COMMANDS,
     **code_action.COMMANDS,
     **views.COMMANDS,
 }

@@ -15,6 +15,7 @@ from fuselight_server.editor.handlers.fix_actions import FIX_ALL, fix_actions, f
 from fuselight_server.editor.handlers.fix_commands import apply_workspace_edit
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.handlers.memory_actions import memory_actions
+from fuselight_server.editor.handlers.repro import repro_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
 from fuselight_server.editor.results.input_lines import target_named
@@ -129,6 +130,7 @@ def _actions(
             yield from input_actions(server, document, target, shown)
     for edit in quick_edits(server.state.view(), document, finding):
         yield _edit_action(server, edit, shown)
+    yield from repro_actions(server, finding, shown)
     yield from _page_actions(server, finding, shown)
 
 

@@ -81,6 +81,7 @@ def trust(server: Server, params: TrustParams) -> None:
 
 async def shutdown(server: Server, _params: None) -> None:
     """End runs and workers before the answer, so that no process outlives `exit`."""
+    server.repros.end()
     await server.analysis.close()
 
 
@@ -92,5 +93,6 @@ async def leave_with(server: Server, process_id: int) -> None:
 
 async def _leave(server: Server) -> None:
     logging.getLogger(__name__).warning("the client is gone")
+    server.repros.end()
     await server.analysis.close()
     os._exit(1)  # a thread still reads stdin, which nothing will end

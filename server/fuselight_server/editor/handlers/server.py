@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.editor.session.analysis import Analysis
+    from fuselight_server.editor.session.repros import ReproSession
     from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.keys import Key
 
@@ -121,6 +122,8 @@ class Server(LanguageServer):
         self.ui: ClientUi
         self.verifications: CancellableProgress
         self.job_progress: CancellableProgress
+        self.repro_progress: CancellableProgress
+        self.repros: ReproSession
         self.shown_texts: dict[str, None] = {}
         """URIs of texts in no file that the client was shown, the newest last."""
         self.automatic_saves: set[str] = set()

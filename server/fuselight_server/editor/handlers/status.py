@@ -102,7 +102,8 @@ def _words(  # noqa: PLR0911 - one return a state
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
     """Answer `window/workDoneProgress/cancel`."""
-    if server.verifications.cancel(params.token) or server.job_progress.cancel(params.token):
+    works = (server.verifications, server.job_progress, server.repro_progress)
+    if any(work.cancel(params.token) for work in works):
         return
     key = server.ui.run_of(params.token)
     if key is not None:

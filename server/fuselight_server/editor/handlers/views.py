@@ -165,7 +165,7 @@ async def _show_found(server: Server, subject: _Subject, kind: _PageKind, page: 
     file = os.path.basename(subject.path)  # noqa: PTH119 - paths stay text
     name = view_name(kind.title.lower(), file, subject.target or MAIN, of=subject.path)
     title = f"{kind.title}: {page.title}"
-    await _write_and_show(
+    await write_and_show(
         server, Store.of(Path(subject.path)), name, lambda: standalone_page(page, title, kind.script)
     )
 
@@ -188,7 +188,7 @@ async def show_job(server: Server, options: dict[str, Any]) -> None:
         )
     else:
         name = view_name("job", job.opened.name, of=job.source)
-        await _write_and_show(
+        await write_and_show(
             server, Store.at(folder), name, lambda: standalone_page(page, f"Job: {page.title}", "job")
         )
 
@@ -211,7 +211,7 @@ async def show_details(server: Server, options: dict[str, Any]) -> None:
         return
     title = f"{target or os.path.basename(path)}"  # noqa: PTH119 - paths stay text
     file = view_name("report", os.path.basename(path), str(target or ""), of=path)  # noqa: PTH119 - the same
-    await _write_and_show(server, Store.of(Path(path)), file, lambda: report_page(title, nodes))
+    await write_and_show(server, Store.of(Path(path)), file, lambda: report_page(title, nodes))
 
 
 # Kernels
@@ -268,7 +268,7 @@ async def _show_kernel(server: Server, entry: KernelEntry) -> None:
     path = convert.path(named["uri"]) or ""
     stem, _, ending = entry["name"].rpartition(".")
     file = view_name(stem, of="\0".join((path, entry["target"], entry["kernel"])), ending=ending)
-    await _write_and_show(server, Store.of(Path(path)), file, lambda: text, is_page=False)
+    await write_and_show(server, Store.of(Path(path)), file, lambda: text, is_page=False)
 
 
 def _kernel_text(server: Server, named: dict[str, str]) -> str:
@@ -328,7 +328,7 @@ def no_action(_server: Server, _options: dict[str, Any]) -> None:
 # Showing
 
 
-async def _write_and_show(
+async def write_and_show(
     server: Server, store: Store, name: str, make: Callable[[], str], *, is_page: bool = True
 ) -> None:
     """Write a view, off the event loop, and show it."""

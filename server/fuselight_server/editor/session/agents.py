@@ -61,7 +61,8 @@ class AttachedAgents:
     def _folders(self) -> Sequence[Path]:
         return [Path(folder.path) for folder in self._state.folders.values() if folder.uri is not None]
 
-    def _texts(self) -> Mapping[str, str]:
+    def unsaved_texts(self) -> Mapping[str, str]:
+        """The texts of open documents that are not saved, by path."""
         roots = tuple(folder.path for folder in self._state.folders.values() if folder.uri is not None)
         return self._state.overlays(roots, "")
 
@@ -82,7 +83,7 @@ class AttachedAgents:
         host = AgentHost(
             folders=self._folders,
             permission=self._permission,
-            texts=self._texts,
+            texts=self.unsaved_texts,
             python=self._python,
             idle_seconds=self._idle_seconds,
             log=self._state.log,

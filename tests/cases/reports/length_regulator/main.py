@@ -14,7 +14,7 @@ class LengthRegulator(nn.Module):
         # warning: [FL201] "recompiled: phonemes.size(0) was 6, now 9"
         frames = torch.repeat_interleave(phonemes, durations, dim=0)
         # warning: [FL201] "recompiled: frames.size(0) was 8, now 14"
-        # warning: [GB0036] "graph break: the shape of the result of `aten.repeat_interleave.Tensor` depends on the tensor's data"
+        # warning: [GB0036] "graph break: the shape of the result of `repeat_interleave` depends on the tensor's data"
         return self.decoder(frames), durations
 
 

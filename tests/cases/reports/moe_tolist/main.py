@@ -15,7 +15,7 @@ class MoE(nn.Module):
         counts = torch.bincount(choice, minlength=len(self.experts)).tolist()
         # warning: [GB0033] "graph break: a tensor is converted to Python numbers"
         # warning: [FL201] "recompiled: counts[0] was 8, now 4"
-        # warning: [GB0036] "graph break: the shape of the result of `aten.bincount.default` depends on the tensor's data"
+        # warning: [GB0036] "graph break: the shape of the result of `bincount` depends on the tensor's data"
         parts = x[order].split(counts)
         out = torch.cat([expert(part) for expert, part in zip(self.experts, parts)])
         return torch.empty_like(out).index_copy(0, order, out)

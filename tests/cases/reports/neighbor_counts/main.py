@@ -15,7 +15,7 @@ class Aggregate(nn.Module):
         # warning: [FL201] "recompiled: the value of `molecule.max().item()` on line 13 was 1, now 2"
         # warning: [GB0124] "graph break: `.item()` converts a tensor to a Python number"
         atoms = torch.bincount(molecule, minlength=molecules)
-        # warning: [GB0036] "graph break: the shape of the result of `aten.bincount.default` depends on the tensor's data"
+        # warning: [GB0036] "graph break: the shape of the result of `bincount` depends on the tensor's data"
         x = torch.nn.functional.silu(self.embed(numbers))
         energy = torch.zeros(molecules).index_add(0, molecule, self.out(x).squeeze(-1))
         # warning: [FL201] "recompiled: molecules was 2, now 3"

@@ -13,7 +13,7 @@ class VisionText(nn.Module):
     def positions(self, ids, grid):
         out = torch.arange(ids.size(0))
         starts = (ids == self.image_token).nonzero()
-        # warning: [GB0036] "graph break: the shape of the result of `aten.nonzero.default` depends on the tensor's data"
+        # warning: [GB0036] "graph break: the shape of the result of `nonzero` depends on the tensor's data"
         if starts.numel() > 0:
             first = starts[0].item()  # warning: [GB0124] "graph break: `.item()` converts a tensor to a Python number"
             t, h, w = grid[0].tolist()  # warning: [GB0033] "graph break: a tensor is converted to Python numbers"

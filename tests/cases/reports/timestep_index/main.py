@@ -10,7 +10,7 @@ class Scheduler:
 
     def index_for_timestep(self, timestep):
         indices = (self.timesteps == timestep).nonzero()
-        # warning: [GB0036] "graph break: the shape of the result of `aten.nonzero.default` depends on the tensor's data"
+        # warning: [GB0036] "graph break: the shape of the result of `nonzero` depends on the tensor's data"
         return indices[0].item()  # warning: [GB0124] "graph break: `.item()` converts a tensor to a Python number"
 
     def step(self, noise, timestep, sample):

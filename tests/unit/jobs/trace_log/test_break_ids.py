@@ -20,12 +20,12 @@ _NOTE = (
         (
             "Unsupported: dynamic shape operator: aten.masked_select.default; to enable, set x = 1",
             "GB0036",
-            "the shape of the result of `aten.masked_select.default` depends on the tensor's data",
+            "the shape of the result of `masked_select` depends on the tensor's data",
         ),
         (
             "Unsupported: data dependent operator: aten.equal.default",
             "GB0033",
-            "`aten.equal.default` returns a Python number that depends on the tensor's data",
+            "`equal` returns a Python number that depends on the tensor's data",
         ),
         (
             "Unsupported: builtin: input [<class 'torch._dynamo.variables.constant.ConstantVariable'>] False",

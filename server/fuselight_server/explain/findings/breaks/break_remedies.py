@@ -421,6 +421,7 @@ _DYNAMO = re.compile(r"(?<![\w.`'])Dynamo(?![\w.`'])")
 """torch's name of the part of torch.compile that traces."""
 _SAID_BY_TITLE = re.compile(
     r"This is (?:currently )?not supported\.?\s*$|Dynamo does not support this\.?\s*$|"
+    r"Operator `[^`]+`'s output shape depends on input Tensor data|"
     r"User-inserted graph break\. Message: None|"
     r"Dynamo does not know how to trace builtin operator `(?:print|input|open|eval|exec|breakpoint)` with argument"
 )

@@ -210,7 +210,7 @@ _QUALNAME = re.compile(r"qualname: ([^\s,]{1,80}),")
 _UNTRACED = frozenset({"GB0007", "GB0008", "GB0147", "GB9193"})
 _CLOCKS = re.compile(r"(?:time|datetime)\.(?!sleep|strftime|strptime|gmtime|localtime)")
 _BY_NAME = {
-    ("GB0033", "aten._local_scalar_dense.default"): "a tensor is converted to Python numbers",
+    ("GB0033", "_local_scalar_dense"): "a tensor is converted to Python numbers",
     ("GB0156", "__new__"): "an object of this class cannot be created while tracing",
     ("GB0156", "__call__"): "this object cannot be called while tracing",
 }
@@ -255,6 +255,8 @@ def _specific_id(gb_id: str | None, explanation: str) -> str | None:
     return "GB0014" if gb_id == "GB0148" and "RNN, GRU, or LSTM" in explanation else gb_id
 
 
+_ATEN = re.compile(r"^aten\.(\w+)\.\w+$")
+"""An operator of torch with its overload: only torch's own code writes it so."""
 _LOCAL = re.compile(r"\b[LG]\['(\w+)'\]")
 """How torch names a variable of the compiled function."""
 
@@ -263,7 +265,7 @@ def _short_name(name: str) -> str:
     """`<built-in function open>`, `builtins.open` and `<unknown module>.open` as `open`."""
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
     name = _LOCAL.sub(r"\1", match.group(1) if match else name)
-    name = name.replace("torch._VariableFunctionsClass.", "torch.")
+    name = _ATEN.sub(r"\1", name.replace("torch._VariableFunctionsClass.", "torch."))
     if name.startswith("_") and name[1:].partition(".")[0] in sys.stdlib_module_names:
         name = name[1:]  # `_warnings` is the part of `warnings` that is written in C
     return name.removeprefix("builtins.").removeprefix("<unknown module>.").rstrip(".")

@@ -63,7 +63,7 @@ def an_argument_behind_a_break(x):
 # fuselight: a_number_stands_on_what_made_it(f32[4] * 2)
 def a_number_stands_on_what_made_it(x):
     n = x.sum().item()  # warning: [GB0124] "item"
-    # warning: [FL201] "its part after the graph break on line 67 was compiled again too"
+    # warning: [FL201] "the part after the graph break on line 67 was compiled again too"
     print("between")  # warning: [GB0059] "print"
     return x * n
 

@@ -66,6 +66,7 @@ def test_any_message_is_read(message: str) -> None:
         ("L['self'].scale", "self.scale"),
         ("L['self']._modules['l']._parameters['weight']", "self.l.weight"),
         ("L['self']._modules['layers']._modules['0']._buffers['mask']", "self.layers[0].mask"),
+        ("L['self']._modules['rot'].__dict__['_buffers']['cos']", "self.rot.cos"),
         ("dict.__getitem__(L['self']._modules['rot']._buffers, 'cos')", "self.rot.cos"),
         ("L['x'].size()[0]", "x.size(0)"),
         ("L['x'].stride()[1] == L['y'].size()[0]", "x.stride(1) == y.size(0)"),

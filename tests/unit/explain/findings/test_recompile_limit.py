@@ -34,13 +34,22 @@ SETTING = "Set torch._dynamo.config.recompile_limit = 32 before the first call"
 
 
 def of_versions(
-    count: int, *, cause: GuardCause = GuardCause.VALUE, stopped: bool = False, **parts: object
+    count: int,
+    *,
+    cause: GuardCause = GuardCause.VALUE,
+    stopped: bool = False,
+    step: int = -1,
+    **parts: object,
 ) -> Report:
-    """A report of a function with `count` versions for the values of `kind`, and one more call if it is `stopped`."""
+    """A report of a function with `count` versions for the values of `kind`, and one more call if it is `stopped`.
+
+    Numbers change by `step` each time.
+    """
     recompiles: list[Recompile] = []
     for number in range(1, count + stopped):
         was, now = (
-            repr(f"v{item}") if cause is GuardCause.VALUE else str(item) for item in (number - 1, number)
+            repr(f"v{item}") if cause is GuardCause.VALUE else str(20 + step * item)
+            for item in (number - 1, number)
         )
         failure = failed(
             f"kind was {was}, now {now}", source="kind", cause=cause, was=was, now=now, expression="L['kind']"
@@ -85,8 +94,34 @@ def test_the_limit_of_the_own_torch_compile_is_counted_and_raised() -> None:
     assert not any("torch._dynamo.config" in hint for hint in exceeded.hints)
     number = of_code(with_own(of_versions(3, cause=GuardCause.NUMBER, stopped=True)), "FL102")
     assert (
-        "Raise recompile_limit of its torch.compile only if the number of versions is bounded" in number.hints
+        "Raise recompile_limit of its torch.compile only if `kind` has a bounded number of values: it had 4 in these "
+        "calls" in number.hints
     )
+
+
+def test_what_grows_at_each_compile_has_no_bound_and_no_higher_limit() -> None:
+    bounded = of_code(of_versions(8, cause=GuardCause.NUMBER, stopped=True), "FL102")
+    assert "Nothing in the run bounds" not in bounded.message
+    growing = of_code(of_versions(8, cause=GuardCause.NUMBER, stopped=True, step=2), "FL102")
+    bound = (
+        "Nothing in the run bounds the number of versions: `kind` was greater at each compile, from 20 to 36."
+    )
+    assert bound in growing.message
+    assert not any("recompile_limit" in hint for hint in growing.hints)
+
+
+def test_a_string_that_comes_with_a_growing_container_gets_no_higher_limit() -> None:
+    def with_length(number: int, item: Recompile) -> Recompile:
+        grown = failed(f"len(seen) was {number}, now {number + 1}", source="seen", cause=GuardCause.LENGTH)
+        first, *rest = item.entries
+        entries = (dataclasses.replace(first, failures=(*first.failures, grown)), *rest)
+        return dataclasses.replace(item, entries=entries)
+
+    given = of_versions(8, stopped=True)
+    recompiles = tuple(with_length(number, item) for number, item in enumerate(given.recompiles))
+    finding = of_code(dataclasses.replace(given, recompiles=recompiles), "FL102")
+    assert "`len(seen)` was greater at each compile, from 0 to 8" in finding.message
+    assert not any(cure.goal is CureGoal.LIMITED for cure in finding.cures)
 
 
 def test_the_last_version_of_fullgraph_is_followed_by_an_exception() -> None:

@@ -159,7 +159,13 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     left_out = cure if IGNORED in cure.settings else None
     for line, count in _line_runs(without, old, left_out).items():
         if after[line] < count and line not in once:
-            yield f"{_shown(cure, line)} then runs outside of graphs"
+            yield f"{_shown(cure, line)} then runs outside of graphs{_for_limit(cured)}"
+
+
+def _for_limit(cured: Report) -> str:
+    """Why lines run in eager mode where a function has reached the recompile limit."""
+    limited = next((item for item in cured.not_compiled if item.kind in _LIMITS), None)
+    return f", as `{plain(limited.function)}` reaches the recompile limit" if limited is not None else ""
 
 
 def _other_results(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator[str]:

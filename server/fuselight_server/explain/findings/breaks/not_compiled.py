@@ -32,6 +32,7 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
     stopped_by_limit,
 )
+from fuselight_server.explain.findings.recompilations.recompile_limit import about_growth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -209,6 +210,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         title,
         _GENERATOR_TEXT if is_generator else _reason(context, uncompiled_code),
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
+        about_growth(context, stopped),
         at=home,
         severity=Severity.INFORMATION if follows or _is_asked_for(group) else None,
         cost=_cost(context, uncompiled_code, name, partly=partly),

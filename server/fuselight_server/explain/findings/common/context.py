@@ -63,9 +63,9 @@ class Thresholds:
     """From this many equal instances of a module, or equal graphs, a finding advises to compile only one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Context:
-    """One report, with what projecting it takes."""
+    """One report, with what projecting it takes. It is equal to itself alone: modules keep what they read of it."""
 
     report: Report
     thresholds: Thresholds

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 _LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")
 _ADDING = frozenset({"append", "appendleft", "extend", "insert"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
-_JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
+JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
 """Functions of torch that take a list of tensors."""
+NOT_TRIED = "This change of the code cannot be tried here"
+"""What advice says that needs other code, which no trial can write."""
 _MAX_KEYS = 3
 """Keys that advice names."""
 
@@ -51,15 +53,15 @@ def growing_container(context: Context, recompilation: Recompile, failure: Guard
     trees = list(_traced_trees(context, failure))
     tensors = "tensors" if len(names) > 1 else "one tensor"
     instead = (
-        f", or {tensors} of a fixed size in {'their' if len(names) > 1 else 'its'} place, written in place at a "
-        "position that is a tensor, too"
+        f", or {tensors} of a fixed size in {'their' if len(names) > 1 else 'its'} place, written in place, as "
+        "with index_copy_() at a position that is a tensor"
         if all(_is_joined(trees, name) for name in names)
         else ""
     )
     them = "them" if len(names) > 1 else "it"
     fixed = (
         f"Keep a fixed number of elements in {grown}{instead}: the code adds to {them} in each call, and each length "
-        "compiles, up to the recompile limit"
+        f"compiles, up to the recompile limit. {NOT_TRIED}"
     )
     if any(_reads(tree, name) for tree in trees for name in names):
         return (fixed,)
@@ -93,7 +95,7 @@ def _is_joined(trees: list[ast.Module], name: str) -> bool:
     uses = {use for tree in trees for use in _uses(tree, name)}
     calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(
-        ast.unparse(call.func).rpartition(".")[2] in _JOINING and not uses.isdisjoint(call.args)
+        ast.unparse(call.func).rpartition(".")[2] in JOINING and not uses.isdisjoint(call.args)
         for call in calls
     )
 
@@ -132,13 +134,26 @@ def changed_container(context: Context, recompilation: Recompile, failure: Guard
     tree = tree_around(context, read) if owner and read is not None else None
     if tree is None or read is None or is_of_context_manager(context, read):
         return ""
-    stores = (ast.unparse(entry.value) for entry in _entries(tree, ast.Store))
+    stores = (
+        ast.unparse(entry.value)
+        for entry in _entries(tree, ast.Store)
+        if not _is_of_another_key(failure, entry)
+    )
     changes = sum(
         any(_owner(other) == owner for other in nearest(item))
         for item in context.report.recompiles
         if (item.function, item.location) == (recompilation.function, recompilation.location)
     )
     return owner if owner in stores and changes > 1 else ""
+
+
+def _is_of_another_key(failure: GuardFailure, entry: ast.Subscript) -> bool:
+    """Whether an assignment is of another entry than the one that differs: callers may give that one."""
+    if failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE} or not isinstance(
+        entry.slice, ast.Constant
+    ):
+        return False
+    return not failure.source.endswith(f"[{entry.slice.value!r}]")
 
 
 def filled_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:

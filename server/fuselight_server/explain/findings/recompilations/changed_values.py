@@ -181,7 +181,9 @@ def _changed(tree: ast.AST, *, is_collection: bool) -> Iterator[str]:
         yield written
         if isinstance(target, ast.Subscript):
             written = _text(target.value)
-            yield written
+            # Other entries than the one with this key may be what callers give.
+            if is_collection or not isinstance(target.slice, ast.Constant):
+                yield written
         if written in aliases and (is_collection or not isinstance(target, ast.Name)):
             yield aliases[written]
 

@@ -25,6 +25,8 @@ _MAX_NAMED = 3
 _RANGE = re.compile(r"(?P<low>-?\d+) <= (?P<value>.+) and (?P=value) <= (?P<high>-?\d+)$")
 _ANY_SIZE = re.compile(r"2 <= [^=<>]+$")
 """What holds for each size that torch keeps symbolic."""
+_OF_NOTHING = re.compile(r"isnan|\.stride\(")
+"""In guards that a contiguous tensor and a number pass."""
 
 
 def about_dynamic(context: Context, again: Sequence[Recompile]) -> str:
@@ -50,5 +52,5 @@ def _relations(context: Context, recompilation: Recompile, names: Sequence[str])
         words = plain(in_user_words(part))
         words = _RANGE.sub(r"\g<low> <= \g<value> <= \g<high>", words)
         is_named = any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.\[])", words) for name in names)
-        if is_named and "isnan" not in words and not _ANY_SIZE.match(words):
+        if is_named and not _OF_NOTHING.search(words) and not _ANY_SIZE.match(words):
             yield words

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import GuardCause
 from fuselight_server.base.remedies import RemedyState, advice, in_order
 from fuselight_server.explain.findings.advice.advice import tried_remedies
-from fuselight_server.explain.findings.recompilations.recompile_limit import higher_limit, limit_of
+from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
+from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.recompilations.recompile_limit import (
+    growth_of,
+    higher_limit,
+    limit_of,
+)
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, remedies_of, root_failures
 
 if TYPE_CHECKING:
@@ -31,6 +38,28 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
     higher = tried_remedies(higher_limit(context, stopped, failures), context.trials)
     if any(remedy.state is not RemedyState.REFUSED for remedy in higher):
         return in_order((*higher, *first))
+    if growth_of(context, stopped) is not None:
+        return (*first, *higher)
     limit = limit_of(context, stopped)
-    last = f"Raise {limit.name}{limit.owner} only if the number of versions is bounded"
+    bound = "the number of versions is bounded"
+    if failures and failures[0].cause in _VALUES and failures[0].source:
+        values = _values_of(context, stopped, failures[0].source)
+        bound = f"{quoted(failures[0].source)} has a bounded number of values: it had {len(values)} in these calls"
+    last = f"Raise {limit.name}{limit.owner} only if {bound}"
     return (*first, *advice((last,)), *higher)
+
+
+_VALUES = frozenset({GuardCause.NUMBER, GuardCause.VALUE})
+
+
+def _values_of(context: Context, stopped: Recompile | None, source: str) -> set[str]:
+    """The values that a guarded value had in the compiles of a function, and in the call that exceeded the limit."""
+    failures = (
+        failure
+        for item in context.report.recompiles
+        if stopped is not None and (item.function, item.location) == (stopped.function, stopped.location)
+        for entry in in_the_users_words(context, item).entries
+        for failure in entry.failures
+        if failure.source == source
+    )
+    return {value for failure in failures for value in (failure.was, failure.now) if value is not None}

@@ -22,6 +22,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
 from fuselight_server.explain.findings.recompilations.changed_containers import changed_container
 from fuselight_server.explain.findings.recompilations.changed_values import changed_together
 from fuselight_server.explain.findings.recompilations.guard_explanations import static_call
+from fuselight_server.explain.findings.recompilations.own_state import family_of
 from fuselight_server.explain.findings.recompilations.remedies import root_failures
 from fuselight_server.explain.findings.recompilations.root_breaks import root_break
 from fuselight_server.explain.findings.recompilations.shared_sizes import SharedSize, shared_sizes
@@ -135,6 +136,8 @@ def _of_one_root(
     """
     code = recompilation.location
     part = code.path, code.line, resumed_at(context, recompilation)
+    if family := family_of(context, recompilation):
+        return ("\0".join(sorted(family)), *part)
     owner = changed_container(context, recompilation, failure) if failure is not None else ""
     if owner := changed_together(context, recompilation) or owner:
         return (owner, *part)

@@ -35,7 +35,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     nearest,
     resumed_at,
 )
-from fuselight_server.explain.findings.common.text import place, plain, rounded
+from fuselight_server.explain.findings.common.text import place, plain, quoted, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.dynamic_values import about_dynamic
@@ -47,6 +47,7 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     read_elsewhere,
     static_call,
 )
+from fuselight_server.explain.findings.recompilations.own_state import names_of, relation_sources, state_step
 from fuselight_server.explain.findings.recompilations.recompilation_groups import (
     RecompilationGroup,
     birthplace,
@@ -264,7 +265,26 @@ def _only_later(group: list[Root]) -> list[tuple[Recompile, GuardFailure]]:
 def _of_later(context: Context, group: list[Root]) -> tuple[FindingRemedy, ...]:
     """What to do about the first guard that failed in later recompilations only: it needs a change of its own."""
     first = next(iter(_only_later(group)), None)
-    return later_remedies(context, *first) if first is not None else ()
+    later = later_remedies(context, *first) if first is not None else ()
+    return (*later, *advice(_tests_of_state(context, group)))
+
+
+def _tests_of_state(context: Context, group: list[Root]) -> tuple[str, ...]:
+    """What to expect of a counter that several lines test, in words with the lines."""
+    lines: dict[int, None] = {}
+    names: dict[str, None] = {}
+    for root in group[1:] if state_step(context, group[0].recompile) is None else ():
+        at, failure = read_place(context, root.recompile)
+        if failure is not None and failure.cause is GuardCause.RELATION:
+            own = set(names_of(context, root.recompile, failure))
+            sources = [name for name in relation_sources(failure) if name.rpartition(".")[2] in own]
+            names |= dict.fromkeys(sources)
+            lines |= {at.line: None} if sources else {}
+    if not lines:
+        return ()
+    where = f"line{'s' if len(lines) > 1 else ''} {format_list([str(line) for line in sorted(lines)])}"
+    tested = format_list([quoted(name) for name in names])
+    return (f"Or expect one compile for each outcome of the tests of {tested} on {where}",)
 
 
 def _cured_by(context: Context, cures: tuple[CallCure, ...]) -> tuple[tuple[str, str], ...]:
@@ -318,6 +338,8 @@ def is_expected_root(context: Context, root: Root) -> bool:
     A size of 0 or 1, a side of a branch, a grad mode, the first state of an optimizer, the object of the class.
     """
     recompilation = root.recompile
+    if state_step(context, recompilation) is not None:
+        return False
     failures = [failure for failure in nearest(recompilation) if failure not in root.explained]
     if is_of_other_object(recompilation, failures):
         return True

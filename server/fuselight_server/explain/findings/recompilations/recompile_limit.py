@@ -1,16 +1,21 @@
 """The recompile limit: how near a function is to it, and a higher one as a cure.
 
-Invariant: a higher limit is tried for kinds of values alone, never for a number or a size, which has no bound.
+Invariant: a higher limit is tried for kinds of values alone, never for a number or a size, which has no bound, nor
+where something grew at each compile.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind, GuardCause, NotCompiledKind
 from fuselight_server.explain.findings.advice.advice import TriedAdvice
+from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, nearest
+from fuselight_server.explain.findings.common.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,12 +81,57 @@ def about_limit(context: Context, again: Iterable[Recompile]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Growth:
+    """A number, a size or a length that was greater at each compile of a function."""
+
+    name: str
+    first: int
+    last: int
+
+
+def growth_of(context: Context, stopped: Recompile | None) -> Growth | None:
+    """What grew from compile to compile until the limit; None where nothing did."""
+    if stopped is None:
+        return None
+    changes: dict[str, list[tuple[int, int]]] = {}
+    for item in context.report.recompiles:
+        if (item.function, item.location) == (stopped.function, stopped.location):
+            for failure in in_the_users_words(context, item).entries[0].failures if item.entries else ():
+                match = _CHANGE.match(failure.difference)
+                if match is not None:
+                    changes.setdefault(match["name"], []).append((int(match["was"]), int(match["now"])))
+    last = [match["name"] for failure in nearest(stopped) if (match := _CHANGE.match(failure.difference))]
+    for name in last:
+        pairs = changes.get(name, [])
+        in_a_row = all(before[1] == after[0] for before, after in itertools.pairwise(pairs))
+        if len(pairs) >= _MANY and in_a_row and all(was < now for was, now in pairs):
+            return Growth(name, pairs[0][0], pairs[-1][1])
+    return None
+
+
+_CHANGE = re.compile(r"(?P<name>.+) was (?P<was>\d+), now (?P<now>\d+)$")
+_MANY = 3
+"""Changes from which on a value that was greater each time is said to grow."""
+
+
+def about_growth(context: Context, stopped: Recompile | None) -> str:
+    """Say that no number of versions is enough, where a value grew each time; empty where nothing did."""
+    growth = growth_of(context, stopped)
+    if growth is None:
+        return ""
+    return (
+        f"Nothing in the run bounds the number of versions: {quoted(growth.name)} was greater at each compile, from "
+        f"{growth.first} to {growth.last}."
+    )
+
+
 def higher_limit(
     context: Context, stopped: Recompile | None, failures: Iterable[GuardFailure]
 ) -> tuple[TriedAdvice, ...]:
     """A higher limit, where what differed in the call that exceeded it is of a kind that may have few values."""
     first = next(iter(failures), None)
-    if stopped is None or first is None or first.cause in _UNBOUNDED:
+    if stopped is None or first is None or first.cause in _UNBOUNDED or growth_of(context, stopped):
         return ()
     limit = limit_of(context, stopped)
     number, at = _HIGHER * limit.number, (stopped.location.path, stopped.location.line)

@@ -11,7 +11,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import CureKind, GuardCause, StaticSizes
 from fuselight_server.base.remedies import RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import best_first, tried_remedies
@@ -55,7 +54,13 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
 )
 from fuselight_server.explain.findings.recompilations.compared_objects import of_comparison
 from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
+from fuselight_server.explain.findings.recompilations.own_state import (
+    names_of,
+    relation_sources,
+    state_step,
+)
 from fuselight_server.explain.findings.recompilations.size_remedies import (
+    branch_on_size,
     is_small_alone,
     size_remedy,
     small_size,
@@ -71,7 +76,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from fuselight.shared.report import CallCure, GuardFailure, Recompile
     from fuselight_server.base.remedies import FindingRemedy
@@ -114,6 +119,8 @@ def root_failures(context: Context, recompilation: Recompile) -> tuple[GuardFail
     rest = [failure for failure in failures if failure not in state]
     # A relation between values says less than a value that changed, and a stride mostly follows from one.
     rest.sort(key=lambda failure: failure.cause in _CONSEQUENCES)
+    if state_step(context, recompilation) is not None:
+        rest.sort(key=lambda failure: not any(names_of(context, recompilation, failure)))
     return (*state, *changes_first(context, recompilation, rest))
 
 
@@ -195,6 +202,8 @@ def later_remedies(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[FindingRemedy, ...]:
     """What to do about a guard that failed only in a later recompilation of a finding, with the name of its value."""
+    if state_step(context, recompilation) is not None and any(names_of(context, recompilation, failure)):
+        return ()
     changed = changed_values(context, recompilation)
     remedies = advice(
         _of_code(context, recompilation, failure)
@@ -228,6 +237,16 @@ def remedies_for(
     changed = changed_values(context, recompilation)
     moved = move_out(context, recompilation, changed) if failure in changed else ()
     is_together = bool(moved) and len(changed_names(changed)) > 1
+    step = state_step(context, recompilation)
+    if step is not None and (
+        any(names_of(context, recompilation, failure))
+        or branch_on_size(context, recompilation, failure) == step.line
+    ):
+        trials = trials_of(context.trials, recompilation, failure)
+        return (
+            *advice((step.text,)),
+            *tried_remedies(candidates_for(context, recompilation, failure), trials),
+        )
     write = write_of(context, recompilation, failure)
     is_assigned = write is not None and not write.by_scheduler
     certain = (
@@ -479,7 +498,7 @@ def _is_given(context: Context, recompilation: Recompile, failure: GuardFailure)
         return False
     if _is_left_by_calls(context, recompilation, failure):
         return True
-    sources = [failure.source] if failure.source else list(_sources_of_relation(failure))
+    sources = [failure.source] if failure.source else list(relation_sources(failure))
     return bool(sources) and all(_gives(context, recompilation, source) for source in sources)
 
 
@@ -513,24 +532,6 @@ def _gives(context: Context, recompilation: Recompile, source: str) -> bool:
     tree = function_tree(context.read_line, recompilation.location)
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
     return tree is not None and all(node.id != name[0] or isinstance(node.ctx, ast.Load) for node in names)
-
-
-def _sources_of_relation(failure: GuardFailure) -> Iterator[str]:
-    """The values that a relation compares, as `self.epoch` of `self.epoch <= 1`; none where it cannot be read."""
-    relation, holds, _ = failure.difference.partition(" no longer holds")
-    try:
-        nodes: list[ast.AST] = [parse_python(relation, "eval").body] if holds else []
-    except SyntaxError:
-        return
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, ast.Call):  # `x.size(0)` depends on `x`
-            owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            nodes += [*owner, *node.args]
-        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            yield ast.unparse(node)
-        else:
-            nodes += ast.iter_child_nodes(node)
 
 
 def unmarked_sizes(

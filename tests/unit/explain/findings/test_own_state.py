@@ -1,0 +1,173 @@
+"""State that compiled code changes itself: one finding for each cause, with a step where the run shows growth."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from fuselight.shared.report import Compile, Frame, GuardCause, GuardFailure, Outcome, Recompile
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.recompilations.changed_containers import NOT_TRIED
+from tests.support.recompilations import again, failed
+from tests.support.reports import at, report
+
+
+def findings_of(
+    text: str, *calls: tuple[GuardFailure, ...], name: str = "Net.forward"
+) -> tuple[Finding, ...]:
+    """The findings of the function in `text`, which was compiled again for each of the calls."""
+    lines = dict(enumerate(textwrap.dedent(text).strip("\n").splitlines(), 1))
+    recompiles: list[Recompile] = [
+        again(*failures, function=name, location=at(1), compile_id=f"0/{number}")
+        for number, failures in enumerate(calls, 1)
+    ]
+    given = report(
+        frames=(Frame(name, at(1), parameters=("self", "x")),),
+        compiles=tuple(Compile(f"0/{number}", 0, Outcome.COMPILED) for number in range(len(calls) + 1)),
+        recompiles=tuple(recompiles),
+    )
+    return findings(given, read_line=lambda _path, number: lines.get(number))
+
+
+def size(name: str, was: int, now: int, line: int) -> GuardFailure:
+    return failed(f"{name}.size(1) was {was}, now {now}", source=name, born=(at(line),))
+
+
+def number(name: str, was: int, now: int, line: int) -> GuardFailure:
+    return failed(
+        f"{name} was {was}, now {now}",
+        kind="EQUALS_MATCH",
+        source=name,
+        cause=GuardCause.NUMBER,
+        was=str(was),
+        now=str(now),
+        born=(at(line),),
+    )
+
+
+def relation(text: str, value: str, line: int) -> GuardFailure:
+    words = f"{text} no longer holds: {value}"
+    return failed(words, source="", cause=GuardCause.RELATION, was=None, now=None, born=(at(line),))
+
+
+COUNTED = """
+def forward(self, x):
+    self.seen += 1
+    if self.seen < 5:
+        x = x * 2
+    if self.seen % 3 == 0:
+        x = x + 1
+    return x
+"""
+
+
+def test_a_counter_that_several_lines_read_is_one_finding_with_the_lines() -> None:
+    (finding,) = findings_of(
+        COUNTED,
+        (number("self.seen", 0, 1, 2),),
+        (relation("self.seen <= 3", "self.seen is 4", 3),),
+        (relation("((1 + self.seen) % 3) != 0", "self.seen is 5", 5),),
+    )
+    assert finding.count == 3
+    assert "self.seen <= 3 no longer holds: self.seen is 4 (read on line 3)" in finding.message
+    assert "self.seen is 5 (read on line 5)" in finding.message
+    assert (
+        "Or expect one compile for each outcome of the tests of `self.seen` on lines 3 and 5" in finding.hints
+    )
+
+
+def test_relations_of_two_values_that_no_code_assigns_stay_two_findings() -> None:
+    shown = findings_of(
+        COUNTED.replace("self.seen += 1", "pass"),
+        (relation("self.seen <= 3", "self.seen is 4", 3),),
+        (relation("((1 + self.seen) % 3) != 0", "self.seen is 5", 5),),
+    )
+    assert len(shown) == 2
+
+
+CACHED = """
+def forward(self, x):
+    past = self.past
+    if past is not None:
+        x = torch.cat([past, x], dim=1)
+    self.past = x
+    return x.sum(1)
+"""
+
+
+def test_a_cache_to_which_each_call_adds_is_one_finding_with_a_buffer_as_its_step() -> None:
+    none = failed(
+        "self.past was None, now a float32 tensor of shape [1, 1]",
+        source="self.past",
+        cause=GuardCause.NONE,
+        was="None",
+        now="a float32 tensor of shape [1, 1]",
+        born=(at(2),),
+    )
+    (finding,) = findings_of(CACHED, (none,), (size("self.past", 1, 2, 2),), (size("self.past", 2, 3, 3),))
+    assert finding.severity is Severity.WARNING
+    step = finding.hints[0]
+    assert step.startswith("Keep `self.past` in a buffer of a fixed size")
+    assert "line 4 makes it longer in each call" in step
+    assert step.endswith(NOT_TRIED)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        (CACHED, ((3, 5), (5, 4))),  # it does not grow
+        (CACHED.replace("torch.cat([past, x], dim=1)", "past * x"), ((3, 5), (5, 6))),
+        (CACHED.replace("self.past = x", "out = x"), ((3, 5), (5, 6))),  # a caller assigns it
+    ],
+)
+def test_a_tensor_that_is_not_seen_to_grow_gets_no_buffer(
+    text: str, sizes: tuple[tuple[int, int], ...]
+) -> None:
+    shown = findings_of(text, *((size("self.past", *change, 2),) for change in sizes))
+    assert not any("of a fixed size, for the longest" in hint for finding in shown for hint in finding.hints)
+
+
+TABLE = """
+def forward(self, x):
+    n = x.shape[1]
+    if n > self.length:
+        self.angles = torch.arange(n).cos()
+        self.length = n
+    return x * self.angles[:n]
+"""
+
+
+def test_a_table_that_is_made_again_for_each_greater_size_is_one_finding_with_one_step() -> None:
+    bound = relation("x.size(1) <= self.angles.size(0)", "24, 16", 2)
+    shown = findings_of(
+        TABLE,
+        (size("x", 8, 16, 2), number("self.length", 0, 8, 3)),
+        (number("self.length", 8, 16, 3),),
+        (relation("2 <= x.size(1) <= 16", "x.size(1) is 24", 2), bound),
+        (number("self.length", 16, 24, 3),),
+    )
+    (finding,) = shown
+    (step, *rest) = finding.hints
+    assert step.startswith("Create `self.angles` once, in __init__, for the greatest size that calls need")
+    assert "the test on line 3" in step
+    assert not any(hint.startswith(("Expect", "For")) for hint in rest)
+
+
+def test_a_table_that_becomes_smaller_has_no_greatest_size() -> None:
+    shown = findings_of(TABLE, (number("self.length", 8, 16, 3),), (number("self.length", 16, 4, 3),))
+    assert not any("the greatest size" in hint for finding in shown for hint in finding.hints)
+
+
+def test_an_entry_that_callers_give_is_not_said_to_be_changed_by_the_code() -> None:
+    text = """
+    def forward(state, x):
+        x = x * state["gain"] - state["shift"]
+        state["sum"] = x
+        return x
+    """
+    gains = tuple((number("state['gain']", was, was + 1, 2),) for was in (1, 2))
+    shifts = tuple((number("state['shift']", was, was + 1, 2),) for was in (1, 2))
+    hints = [hint for finding in findings_of(text, *gains, *shifts) for hint in finding.hints]
+    assert not any("outside the compiled code" in hint for hint in hints)

@@ -171,3 +171,38 @@ def test_an_entry_that_callers_give_is_not_said_to_be_changed_by_the_code() -> N
     shifts = tuple((number("state['shift']", was, was + 1, 2),) for was in (1, 2))
     hints = [hint for finding in findings_of(text, *gains, *shifts) for hint in finding.hints]
     assert not any("outside the compiled code" in hint for hint in hints)
+
+
+OF_ARGUMENT = """
+def forward(self, x, options):
+    x = x * options.gain
+    x = x + options.shift
+    return x.clamp(max=options.top)
+"""
+
+
+def of_argument(*names: str, parameters: tuple[str, ...]) -> tuple[Finding, ...]:
+    recompiles = tuple(
+        again(number(name, 1, 3, line), function="f", location=at(1), compile_id=f"0/{line}")
+        for line, name in enumerate(names, 2)
+    )
+    given = report(
+        frames=(Frame("f", at(1), parameters=parameters),),
+        compiles=tuple(Compile(f"0/{index}", 0, Outcome.COMPILED) for index in range(5)),
+        recompiles=recompiles,
+    )
+    lines = dict(enumerate(OF_ARGUMENT.strip().splitlines(), 1))
+    return findings(given, read_line=lambda _path, line: lines.get(line))
+
+
+def test_values_of_one_argument_are_one_finding_with_advice_for_each() -> None:
+    names = ("options.gain", "options.shift", "options.top")
+    (finding,) = of_argument(*names, parameters=("self", "x", "options"))
+    assert "options.shift was 1, now 3 (read on line 3)" in finding.message
+    assert finding.count == 3
+    expected = [f"Expect one compile for each value of `{name}`" for name in names]
+    assert [remedy.text for remedy in finding.remedies if remedy.text.startswith("Expect")] == expected
+    changed = {subject for cure in finding.cures for part in cure.changes for subject in part.subjects}
+    assert changed == set(names)
+    assert len(of_argument(*names, parameters=("self", "x"))) == 3, "globals are no argument"
+    assert len(of_argument("self.a", "self.b", parameters=("self", "x"))) == 2

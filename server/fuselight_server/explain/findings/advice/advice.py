@@ -91,6 +91,25 @@ def best_first(remedies: Iterable[FindingRemedy]) -> list[FindingRemedy]:
     return [next(in_turn) if remedy.state is RemedyState.TRIED else remedy for remedy in remedies]
 
 
+def without_parts(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The remedies, each once, without what was tried and is a part of a change that leaves less."""
+    each = tuple(dict.fromkeys(best_first(remedies)))
+    tried = [remedy for remedy in each if remedy.state is RemedyState.TRIED and remedy.cure is not None]
+    return tuple(
+        remedy
+        for remedy in each
+        if not any(
+            remedy is not other
+            and remedy in tried
+            and remedy.cure is not None
+            and other.cure is not None
+            and {*remedy.cure.changes} < {*other.cure.changes}
+            and other.left < remedy.left
+            for other in tried
+        )
+    )
+
+
 def _left(trial: CureTrial) -> tuple[int, ...]:
     """What is left with a change: breaks, compiles of the function, all compiles, code outside of graphs.
 

@@ -75,7 +75,9 @@ def recompilation_groups(context: Context) -> list[RecompilationGroup]:
         home, failure = read_place(context, root.recompile)
         key = _of_one_root(context, root.recompile, failure)
         if not key:
+            argument = argument_of(context, root.recompile, failure)
             what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
+            what = (argument, None) if argument else what
             key = (*_place_of(context, root.recompile, failure, home), *what)
         groups.setdefault(key, []).append(root)
     shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
@@ -145,6 +147,26 @@ def _of_one_root(
     if before is None or before.is_removed:
         return ()
     return (before.at.path, before.at.line, *part)
+
+
+def argument_of(context: Context, recompilation: Recompile, failure: GuardFailure | None) -> str:
+    """The argument that a number or a flag is an attribute or an entry of, as `cfg` of `cfg.scale`; else empty.
+
+    Callers pass another object, or change it: each of its values that differed was a finding with the same advice.
+    """
+    if failure is None or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
+        return ""
+    match = _PART_OF.fullmatch(failure.source)
+    frames = (
+        frame
+        for frame in context.report.frames
+        if (frame.function, frame.location) == (recompilation.function, recompilation.location)
+    )
+    names = {name for frame in frames for name in frame.parameters} - {"self"}
+    return match["root"] if match is not None and match["root"] in names else ""
+
+
+_PART_OF = re.compile(r"(?P<root>[^\W\d]\w*)(?:\.\w+|\['\w+'\])+")
 
 
 def _variable(failure: GuardFailure) -> str:

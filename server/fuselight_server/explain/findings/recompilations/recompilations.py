@@ -35,10 +35,15 @@ from fuselight_server.explain.findings.common.resume_functions import (
     nearest,
     resumed_at,
 )
-from fuselight_server.explain.findings.common.text import place, plain, quoted, rounded
+from fuselight_server.explain.findings.common.text import place, plain, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.dynamic_values import about_dynamic
+from fuselight_server.explain.findings.recompilations.group_remedies import (
+    cures_of_group,
+    only_later,
+    remedies_of_group,
+)
 from fuselight_server.explain.findings.recompilations.guard_explanations import (
     about_cached,
     about_dropped,
@@ -47,7 +52,7 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     read_elsewhere,
     static_call,
 )
-from fuselight_server.explain.findings.recompilations.own_state import names_of, relation_sources, state_step
+from fuselight_server.explain.findings.recompilations.own_state import state_step
 from fuselight_server.explain.findings.recompilations.recompilation_groups import (
     RecompilationGroup,
     birthplace,
@@ -57,12 +62,9 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
 )
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit
 from fuselight_server.explain.findings.recompilations.remedies import (
-    cures_of,
     held_by,
     is_of_other_object,
-    later_remedies,
     other_sizes,
-    remedies_of,
     root_failures,
     unmarked_sizes,
 )
@@ -84,7 +86,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Call, CallCure, Compile, GuardFailure, Location, Recompile
     from fuselight_server.base.finding import Finding
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 _MAX_LISTED, _MAX_NAMED = 12, 3
@@ -132,9 +133,9 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
     remedies = (
         program_remedies(context, shared, candidates)
         if shared is not None and candidates
-        else (*_remedies(context, group[0], failure), *_of_later(context, group))
+        else remedies_of_group(context, group, failure)
     )
-    cures = cures_of(context, recompilation, failure, group[0].explained) if shared is None else ()
+    cures = cures_of_group(context, group, failure) if shared is None else ()
     before = root_break(context, recompilation, failure)
     if before is not None and before.is_removed:
         remedies = advice((_with_the_break(before, home),))
@@ -248,45 +249,6 @@ def _line_words(at: Location, home: Location) -> str:
     return f"line {at.line}" if at.path == home.path else place(at)
 
 
-def _only_later(group: list[Root]) -> list[tuple[Recompile, GuardFailure]]:
-    """The failed guards of later recompilations on what did not differ in the first: each keeps the cause alive.
-
-    As the length of a list that grows in each call, and was empty at the first compile.
-    """
-    known = {failure.source for failure in nearest(group[0].recompile)}
-    out: dict[str, tuple[Recompile, GuardFailure]] = {}
-    for root in group[1:]:
-        for failure in nearest(root.recompile):
-            if failure.source and failure.source not in known and failure not in root.explained:
-                out.setdefault(failure.source, (root.recompile, failure))
-    return list(out.values())
-
-
-def _of_later(context: Context, group: list[Root]) -> tuple[FindingRemedy, ...]:
-    """What to do about the first guard that failed in later recompilations only: it needs a change of its own."""
-    first = next(iter(_only_later(group)), None)
-    later = later_remedies(context, *first) if first is not None else ()
-    return (*later, *advice(_tests_of_state(context, group)))
-
-
-def _tests_of_state(context: Context, group: list[Root]) -> tuple[str, ...]:
-    """What to expect of a counter that several lines test, in words with the lines."""
-    lines: dict[int, None] = {}
-    names: dict[str, None] = {}
-    for root in group[1:] if state_step(context, group[0].recompile) is None else ():
-        at, failure = read_place(context, root.recompile)
-        if failure is not None and failure.cause is GuardCause.RELATION:
-            own = set(names_of(context, root.recompile, failure))
-            sources = [name for name in relation_sources(failure) if name.rpartition(".")[2] in own]
-            names |= dict.fromkeys(sources)
-            lines |= {at.line: None} if sources else {}
-    if not lines:
-        return ()
-    where = f"line{'s' if len(lines) > 1 else ''} {format_list([str(line) for line in sorted(lines)])}"
-    tested = format_list([quoted(name) for name in names])
-    return (f"Or expect one compile for each outcome of the tests of {tested} on {where}",)
-
-
 def _cured_by(context: Context, cures: tuple[CallCure, ...]) -> tuple[tuple[str, str], ...]:
     """What an example in the hover needs to know: which kinds of change were tried, and cure."""
     tried = (context.trials.get(cure) for cure in cures)
@@ -324,12 +286,6 @@ def subject_of(failure: GuardFailure) -> str:
         return failure.cause.value
     size = failure.sizes[0] if failure.sizes else None
     return f"{failure.cause.value} {f'{size.name}.size({size.dimension})' if size else failure.source}"
-
-
-def _remedies(context: Context, root: Root, failure: GuardFailure | None) -> tuple[FindingRemedy, ...]:
-    if failure is None:
-        return advice((_no_guard_advice(root.recompile),))
-    return remedies_of(context, root.recompile, failure, root.explained)
 
 
 def is_expected_root(context: Context, root: Root) -> bool:
@@ -443,7 +399,7 @@ def _merged(failures: list[GuardFailure]) -> list[str]:
 def _unlisted(context: Context, group: list[Root]) -> list[str]:
     """The guards that failed in later recompilations only, without those that the later changes name."""
     shown = {difference_of(root.recompile, birthplace(context, root.recompile)[1]) for root in group}
-    return [text for text in _merged([item for _, item in _only_later(group)]) if text not in shown]
+    return _merged([item for _, item in only_later(group) if plain(item.difference) not in shown])
 
 
 def _listed(head: str, items: list[str]) -> str:
@@ -452,13 +408,6 @@ def _listed(head: str, items: list[str]) -> str:
     if len(items) > _MAX_LISTED:
         lines.append(f"- and {len(items) - _MAX_LISTED} more")
     return "\n".join([f"{head}:", *lines]) if items else ""
-
-
-def _no_guard_advice(recompilation: Recompile) -> str:
-    text = " ".join(recompilation.reasons)
-    if "backend" in text or "mode" in text:
-        return "Compile once, with one backend, mode and set of options, and keep the result"
-    return "Call it the same way each time, or expect one compile per way"
 
 
 def _fix(

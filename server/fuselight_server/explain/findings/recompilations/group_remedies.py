@@ -1,0 +1,104 @@
+"""What to do about the recompilations of one finding: about all of its values, and about what failed later only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.base.formatting import format_list
+from fuselight_server.base.remedies import advice
+from fuselight_server.explain.findings.advice.advice import without_parts
+from fuselight_server.explain.findings.common.resume_functions import nearest
+from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.recompilations.own_state import names_of, relation_sources, state_step
+from fuselight_server.explain.findings.recompilations.recompilation_groups import argument_of, read_place
+from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import CallCure, GuardFailure, Recompile
+    from fuselight_server.base.remedies import FindingRemedy
+    from fuselight_server.explain.findings.common.context import Context
+    from fuselight_server.explain.findings.common.resume_functions import Root
+
+
+def remedies_of_group(
+    context: Context, group: list[Root], failure: GuardFailure | None
+) -> tuple[FindingRemedy, ...]:
+    """What to do about the recompilations of a group: about each value of one argument, else about the first."""
+    first = _remedies(context, group[0], failure)
+    others = [_remedies(context, root, other) for root, other in _of_one_argument(context, group)]
+    if not others:
+        return (*first, *_of_later(context, group))
+    return without_parts((*first, *(remedy for remedies in others for remedy in remedies)))
+
+
+def cures_of_group(context: Context, group: list[Root], failure: GuardFailure | None) -> tuple[CallCure, ...]:
+    """The changes to try: those for each value of one argument, or those for the first recompilation."""
+    pairs = ((group[0], failure), *_of_one_argument(context, group))
+    cures = (cure for root, item in pairs for cure in cures_of(context, root.recompile, item, root.explained))
+    return tuple(dict.fromkeys(cures))
+
+
+def _of_one_argument(context: Context, group: list[Root]) -> list[tuple[Root, GuardFailure]]:
+    """The other values of the argument that the first value of a group is of, each with its first recompilation."""
+    shown = [(root, read_place(context, root.recompile)[1]) for root in group]
+    if not argument_of(context, group[0].recompile, shown[0][1]):
+        return []
+    known = {shown[0][1].source if shown[0][1] is not None else ""}
+    others: dict[str, tuple[Root, GuardFailure]] = {}
+    for root, failure in shown[1:]:
+        if failure is not None and failure.source not in known:
+            others.setdefault(failure.source, (root, failure))
+    return list(others.values())
+
+
+def _of_later(context: Context, group: list[Root]) -> tuple[FindingRemedy, ...]:
+    """What to do about the first guard that failed in later recompilations only: it needs a change of its own."""
+    first = next(iter(only_later(group)), None)
+    later = later_remedies(context, *first) if first is not None else ()
+    return (*later, *advice(_tests_of_state(context, group)))
+
+
+def _tests_of_state(context: Context, group: list[Root]) -> tuple[str, ...]:
+    """What to expect of a counter that several lines test, in words with the lines."""
+    lines: dict[int, None] = {}
+    names: dict[str, None] = {}
+    for root in group[1:] if state_step(context, group[0].recompile) is None else ():
+        at, failure = read_place(context, root.recompile)
+        if failure is not None and failure.cause is GuardCause.RELATION:
+            own = set(names_of(context, root.recompile, failure))
+            sources = [name for name in relation_sources(failure) if name.rpartition(".")[2] in own]
+            names |= dict.fromkeys(sources)
+            lines |= {at.line: None} if sources else {}
+    if not lines:
+        return ()
+    where = f"line{'s' if len(lines) > 1 else ''} {format_list([str(line) for line in sorted(lines)])}"
+    tested = format_list([quoted(name) for name in names])
+    return (f"Or expect one compile for each outcome of the tests of {tested} on {where}",)
+
+
+def only_later(group: list[Root]) -> list[tuple[Recompile, GuardFailure]]:
+    """The failed guards of later recompilations on what did not differ in the first: each keeps the cause alive.
+
+    As the length of a list that grows in each call, and was empty at the first compile.
+    """
+    known = {failure.source for failure in nearest(group[0].recompile)}
+    out: dict[str, tuple[Recompile, GuardFailure]] = {}
+    for root in group[1:]:
+        for failure in nearest(root.recompile):
+            if failure.source and failure.source not in known and failure not in root.explained:
+                out.setdefault(failure.source, (root.recompile, failure))
+    return list(out.values())
+
+
+def _remedies(context: Context, root: Root, failure: GuardFailure | None) -> tuple[FindingRemedy, ...]:
+    if failure is None:
+        return advice((_no_guard_advice(root.recompile),))
+    return remedies_of(context, root.recompile, failure, root.explained)
+
+
+def _no_guard_advice(recompilation: Recompile) -> str:
+    text = " ".join(recompilation.reasons)
+    if "backend" in text or "mode" in text:
+        return "Compile once, with one backend, mode and set of options, and keep the result"
+    return "Call it the same way each time, or expect one compile per way"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 
 import pytest
 
-from fuselight.shared.report import Compile, Frame, GuardCause, GuardFailure, Outcome, Recompile
+from fuselight.shared.report import Compile, CureTrial, Frame, GuardCause, GuardFailure, Outcome, Recompile
 from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.advice import without_parts
 from fuselight_server.explain.findings.recompilations.changed_containers import NOT_TRIED
 from tests.support.recompilations import again, failed
 from tests.support.reports import at, report
@@ -181,7 +184,9 @@ def forward(self, x, options):
 """
 
 
-def of_argument(*names: str, parameters: tuple[str, ...]) -> tuple[Finding, ...]:
+def of_argument(
+    *names: str, parameters: tuple[str, ...], trials: tuple[CureTrial, ...] = ()
+) -> tuple[Finding, ...]:
     recompiles = tuple(
         again(number(name, 1, 3, line), function="f", location=at(1), compile_id=f"0/{line}")
         for line, name in enumerate(names, 2)
@@ -190,6 +195,7 @@ def of_argument(*names: str, parameters: tuple[str, ...]) -> tuple[Finding, ...]
         frames=(Frame("f", at(1), parameters=parameters),),
         compiles=tuple(Compile(f"0/{index}", 0, Outcome.COMPILED) for index in range(5)),
         recompiles=recompiles,
+        trials=trials,
     )
     lines = dict(enumerate(OF_ARGUMENT.strip().splitlines(), 1))
     return findings(given, read_line=lambda _path, line: lines.get(line))
@@ -200,9 +206,56 @@ def test_values_of_one_argument_are_one_finding_with_advice_for_each() -> None:
     (finding,) = of_argument(*names, parameters=("self", "x", "options"))
     assert "options.shift was 1, now 3 (read on line 3)" in finding.message
     assert finding.count == 3
-    expected = [f"Expect one compile for each value of `{name}`" for name in names]
-    assert [remedy.text for remedy in finding.remedies if remedy.text.startswith("Expect")] == expected
+    expected = "Expect one compile for each value of `options.gain`, `options.shift` and `options.top`"
+    assert [remedy.text for remedy in finding.remedies if remedy.text.startswith("Expect")] == [expected]
     changed = {subject for cure in finding.cures for part in cure.changes for subject in part.subjects}
     assert changed == set(names)
     assert len(of_argument(*names, parameters=("self", "x"))) == 3, "globals are no argument"
     assert len(of_argument("self.a", "self.b", parameters=("self", "x"))) == 2
+
+
+WRITTEN = """
+def forward(self, x):
+    self.rows[self.used : self.used + 1] = x
+    self.used += 1
+    return self.rows.sum(0)
+"""
+
+
+def test_a_position_that_code_counts_on_and_slices_with_becomes_a_tensor() -> None:
+    changes = tuple((number("self.used", count, count + 1, 2),) for count in range(3))
+    (finding,) = findings_of(WRITTEN, *changes)
+    assert finding.hints[0].startswith("Keep `self.used` as a tensor, and write on line 2 with index_copy_()")
+    assert finding.hints[0].endswith(NOT_TRIED)
+    read = WRITTEN.replace("self.rows[self.used : self.used + 1] = x", "x = x * self.used")
+    assert not any("index_copy_" in hint for item in findings_of(read, *changes) for hint in item.hints)
+
+
+def test_a_tensor_of_another_rank_is_one_finding_whichever_line_reads_it_first() -> None:
+    def rank(was: int, now: int, line: int) -> GuardFailure:
+        return failed(f"x.dim() was {was}, now {now}", cause=GuardCause.RANK, born=(at(line),))
+
+    (finding,) = findings_of(COUNTED, (rank(2, 1, 4),), (rank(1, 2, 6),))
+    assert "x.dim() was 1, now 2 (read on line 6)" in finding.message
+
+
+def test_what_was_tried_for_a_part_is_left_out_where_all_of_it_leaves_less() -> None:
+    names = ("options.gain", "options.shift")
+    parameters = ("self", "x", "options")
+    (finding,) = of_argument(*names, parameters=parameters)
+    gain, shift = (
+        next(cure for cure in finding.cures if cure.subjects == (name,) and not cure.also) for name in names
+    )
+    whole = dataclasses.replace(gain, also=(shift,))
+    trials = (
+        CureTrial(gain, 3, 2, compiles=2),
+        CureTrial(shift, 3, 2, compiles=2),
+        CureTrial(whole, 3, 1, compiles=1),
+    )
+    known = without_parts(
+        FindingRemedy("tried", RemedyState.TRIED, cure=trial.cure, left=(trial.after,))
+        for trial in (*trials, trials[0])
+    )
+    assert [remedy.cure for remedy in known] == [whole]
+    (shown,) = of_argument(*names, parameters=parameters, trials=trials)
+    assert any("(tried: 3 → 2 compiles)" in hint for hint in shown.hints)

@@ -110,6 +110,18 @@ def test_what_grows_at_each_compile_has_no_bound_and_no_higher_limit() -> None:
     assert not any("recompile_limit" in hint for hint in growing.hints)
 
 
+def test_sizes_of_other_objects_are_not_said_to_grow() -> None:
+    given = of_versions(8, cause=GuardCause.NUMBER, stopped=True, step=2)
+    recompiles = tuple(
+        dataclasses.replace(
+            item, entries=tuple(dataclasses.replace(entry, other_object=True) for entry in item.entries)
+        )
+        for item in given.recompiles
+    )
+    finding = of_code(dataclasses.replace(given, recompiles=recompiles), "FL102")
+    assert "Nothing in the run bounds" not in finding.message
+
+
 def test_a_string_that_comes_with_a_growing_container_gets_no_higher_limit() -> None:
     def with_length(number: int, item: Recompile) -> Recompile:
         grown = failed(f"len(seen) was {number}, now {number + 1}", source="seen", cause=GuardCause.LENGTH)

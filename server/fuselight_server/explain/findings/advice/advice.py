@@ -93,7 +93,7 @@ def best_first(remedies: Iterable[FindingRemedy]) -> list[FindingRemedy]:
 
 def without_parts(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
     """The remedies, each once, without what was tried and is a part of a change that leaves less."""
-    each = tuple(dict.fromkeys(best_first(remedies)))
+    each = tuple(best_first(dict.fromkeys(remedies)))
     tried = [remedy for remedy in each if remedy.state is RemedyState.TRIED and remedy.cure is not None]
     return tuple(
         remedy

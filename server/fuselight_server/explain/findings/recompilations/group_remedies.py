@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
-from fuselight_server.base.remedies import advice
+from fuselight_server.base.remedies import RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import without_parts
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
@@ -15,6 +17,8 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fuselight.shared.report import CallCure, GuardFailure, Recompile
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
@@ -29,7 +33,35 @@ def remedies_of_group(
     others = [_remedies(context, root, other) for root, other in _of_one_argument(context, group)]
     if not others:
         return (*first, *_of_later(context, group))
-    return without_parts((*first, *(remedy for remedies in others for remedy in remedies)))
+    return _joined(without_parts((*first, *(remedy for remedies in others for remedy in remedies))))
+
+
+def _joined(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The remedies, with one sentence for all values of which the same is expected."""
+    joined: dict[object, list[FindingRemedy]] = {}
+    for remedy in remedies:
+        match = _EXPECTED.fullmatch(remedy.text) if remedy.state is RemedyState.ADVICE else None
+        joined.setdefault((match["before"], match["after"]) if match else remedy, []).append(remedy)
+    return tuple(_for_all(items) for items in joined.values())
+
+
+def _for_all(remedies: list[FindingRemedy]) -> FindingRemedy:
+    match = _EXPECTED.fullmatch(remedies[0].text)
+    if match is None or len(remedies) == 1:
+        return remedies[0]
+    values = format_list([_EXPECTED.sub(r"\g<value>", remedy.text) for remedy in remedies])
+    before, after = match["before"], match["after"]
+    if after:
+        before, after = before.replace("one extra compile", "one extra compile for each"), _FROM_EACH
+    return replace(remedies[0], text=f"{before}{values}{after}", about="")
+
+
+_EXPECTED = re.compile(
+    r"(?P<before>Expect one (?:compile for each value of|extra compile: torch keeps) )(?P<value>`[^`]+`)"
+    r"(?P<after>(?: symbolic from the second value on)?)"
+)
+_FROM_EACH = " symbolic from their second values on"
+"""How the sentence ends that a value needs one extra compile, for several of them."""
 
 
 def cures_of_group(context: Context, group: list[Root], failure: GuardFailure | None) -> tuple[CallCure, ...]:

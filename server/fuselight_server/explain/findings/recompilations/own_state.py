@@ -149,7 +149,11 @@ def state_step(context: Context, recompilation: Recompile) -> StateStep | None:
         for failure in nearest(item)
         if (names := frozenset(names_of(context, item, failure)))
     ]
-    return _of_joined(context, failures) or _of_rebuilt(context, family, failures)
+    return (
+        _of_joined(context, failures)
+        or _of_rebuilt(context, family, failures)
+        or _of_position(context, failures)
+    )
 
 
 def _of_joined(context: Context, failures: Iterable[tuple[GuardFailure, frozenset[str]]]) -> StateStep | None:
@@ -232,6 +236,37 @@ def _of_rebuilt(
         f"{branch.lineno}, {they} made again for each greater size, and each time compiles. {NOT_TRIED}"
     )
     return StateStep(text, branch.lineno)
+
+
+def _of_position(
+    context: Context, failures: Iterable[tuple[GuardFailure, frozenset[str]]]
+) -> StateStep | None:
+    """The step for a number of elements that the code counts on and slices with, to write what comes next."""
+    changes: dict[str, list[tuple[int, int]]] = {}
+    for failure, _ in failures:
+        if failure.cause is GuardCause.NUMBER and _are_whole(failure):
+            changes.setdefault(failure.source, []).append((int(failure.was or 0), int(failure.now or 0)))
+    for source, values in changes.items():
+        line = _writing_line(context, _last_word(source))
+        if line and all(was < now for was, now in values):
+            text = (
+                f"Keep {quoted(source)} as a tensor, and write on line {line} with index_copy_() at indices that are "
+                f"made of it, as torch.arange(n) + {source.rpartition('.')[2]}: a slice needs the number, so each "
+                f"value compiles. {NOT_TRIED}"
+            )
+            return StateStep(text, line)
+    return None
+
+
+def _writing_line(context: Context, name: str) -> int:
+    """The line that assigns a slice which starts or ends at a value, by its last name; 0 if there is none."""
+    for tree in state_writes(context).trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                slices = (part for part in ast.walk(node.slice) if isinstance(part, ast.Slice))
+                if any(last_name(part) == name for item in slices for part in ast.walk(item)):
+                    return node.lineno
+    return 0
 
 
 def _last_word(source: str) -> str:

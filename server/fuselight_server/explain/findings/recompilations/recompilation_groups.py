@@ -115,18 +115,28 @@ def read_place(context: Context, recompilation: Recompile) -> tuple[Location, Gu
 def _place_of(
     context: Context, recompilation: Recompile, failure: GuardFailure | None, home: Location
 ) -> tuple[object, ...]:
-    """Where a guarded value is the same one: in all of a function for a number with a name, else on its line.
+    """Where a guarded value is the same one: in all of a function for a value with a name, else on its line.
 
-    A number that two lines read was a finding on each, as torch guards on the first read of each compile. Of a function
-    of a library, the lines are calls of the user's code, and each has its own.
+    A number that two lines read was a finding on each, as torch guards on the first read of each compile; so was a
+    tensor with another number of dimensions. Of a function of a library, the lines are calls of the user's code, and
+    each has its own.
     """
     is_named = failure is not None and failure.source and CARRIED not in f"{failure.source}{failure.code}"
-    if failure is None or not is_named or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
+    if failure is None or not is_named or failure.cause not in _OF_FUNCTION:
         return (home.path, home.line, home.column)
     code = recompilation.location
     if code.path != home.path:
         return (home.path, home.line, home.column)
     return (code.path, code.line, resumed_at(context, recompilation))
+
+
+_OF_FUNCTION = frozenset(
+    {
+        *(GuardCause.NUMBER, GuardCause.VALUE, GuardCause.NONE, GuardCause.TYPE),
+        *(GuardCause.RANK, GuardCause.DTYPE, GuardCause.DEVICE, GuardCause.REQUIRES_GRAD),
+    }
+)
+"""Differences of a value that stay the same wherever a function reads it."""
 
 
 def _of_one_root(

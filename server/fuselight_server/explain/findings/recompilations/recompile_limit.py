@@ -97,6 +97,8 @@ def growth_of(context: Context, stopped: Recompile | None) -> Growth | None:
     changes: dict[str, list[tuple[int, int]]] = {}
     for item in context.report.recompiles:
         if (item.function, item.location) == (stopped.function, stopped.location):
+            if item.entries and item.entries[0].other_object:
+                return None  # there are as many versions as objects
             for failure in in_the_users_words(context, item).entries[0].failures if item.entries else ():
                 match = _CHANGE.match(failure.difference)
                 if match is not None:

@@ -259,3 +259,68 @@ def test_what_was_tried_for_a_part_is_left_out_where_all_of_it_leaves_less() -> 
     assert [remedy.cure for remedy in known] == [whole]
     (shown,) = of_argument(*names, parameters=parameters, trials=trials)
     assert any("(tried: 3 → 2 compiles)" in hint for hint in shown.hints)
+
+
+STARTED = """
+def forward(self, x):
+    if self.count is None:
+        self.count = first(x)
+    self.count += 1
+    return x * self.count
+"""
+
+
+def test_state_that_is_made_and_then_counted_has_advice_for_both() -> None:
+    made = failed(
+        "self.count was None, now 1",
+        source="self.count",
+        cause=GuardCause.NONE,
+        was="None",
+        now="1",
+        born=(at(2),),
+    )
+    changes = tuple((number("self.count", count, count + 1, 5),) for count in (1, 2))
+    (finding,) = findings_of(STARTED, (made,), *changes)
+    assert any("outside the compiled code" in hint for hint in finding.hints)
+
+
+def test_an_attribute_of_another_object_with_the_same_name_is_not_the_state() -> None:
+    text = """
+    def forward(ctx, x):
+        ctx.gain = x.gain
+        return x * layer.gain
+    """
+    shown = findings_of(
+        text,
+        (number("layer.gain", 1, 2, 3),),
+        (relation("layer.gain <= 2", "layer.gain is 3", 3),),
+    )
+    assert len(shown) == 2
+    assert len(findings_of(text.replace("ctx", "layer"), *((item,) for item in RELATED))) == 1
+
+
+RELATED = (number("layer.gain", 1, 2, 3), relation("layer.gain <= 2", "layer.gain is 3", 3))
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        (
+            "self.rates[self.at]",
+            "pass in what `self.at` selects, as `self.rates[self.at]`, a number as a tensor",
+        ),
+        (
+            "self.rates[self.at] + self.at",
+            "pass in `self.at`, as a tensor where the code only computes with it",
+        ),
+    ],
+)
+def test_a_number_that_only_selects_is_replaced_by_what_it_selects(use: str, advice: str) -> None:
+    text = f"""
+    def forward(self, x):
+        x = x * {use}
+        self.at += 1
+        return x
+    """
+    (finding,) = findings_of(text, *((number("self.at", count, count + 1, 2),) for count in range(3)))
+    assert advice in finding.hints[0]

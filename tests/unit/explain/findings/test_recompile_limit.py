@@ -122,6 +122,19 @@ def test_sizes_of_other_objects_are_not_said_to_grow() -> None:
     assert "Nothing in the run bounds" not in finding.message
 
 
+def test_a_list_that_is_compared_with_the_version_for_an_empty_one_grows() -> None:
+    given = of_versions(5, cause=GuardCause.LENGTH, stopped=True)
+    recompiles = tuple(
+        again(
+            failed(f"rows was empty, now a list of {number}", source="rows", cause=GuardCause.LENGTH),
+            compile_id=item.compile_id,
+        )
+        for number, item in enumerate(given.recompiles, 1)
+    )
+    finding = of_code(dataclasses.replace(given, recompiles=recompiles), "FL102")
+    assert "`len(rows)` was greater at each compile, from 0 to 5" in finding.message
+
+
 def test_a_string_that_comes_with_a_growing_container_gets_no_higher_limit() -> None:
     def with_length(number: int, item: Recompile) -> Recompile:
         grown = failed(f"len(seen) was {number}, now {number + 1}", source="seen", cause=GuardCause.LENGTH)

@@ -25,8 +25,8 @@ class StateWrites:
 
     trees: tuple[ast.Module, ...]
     """The functions."""
-    written: Mapping[str, frozenset[str]]
-    """Each name, with the keys of its entries that are assigned, as Python writes them."""
+    written: Mapping[str, frozenset[tuple[str, str]]]
+    """Each name, with the last name of the object that it is of, and the key of an entry as Python writes it."""
     together: tuple[frozenset[str], ...]
     """What each branch assigns."""
 
@@ -65,13 +65,13 @@ def _first_line(tree: ast.Module) -> int:
     return next((node.lineno for node in functions), 0)
 
 
-def _written_state(trees: Iterable[ast.Module]) -> Mapping[str, frozenset[str]]:
-    written: dict[str, set[str]] = {}
+def _written_state(trees: Iterable[ast.Module]) -> Mapping[str, frozenset[tuple[str, str]]]:
+    written: dict[str, set[tuple[str, str]]] = {}
     for tree in trees:
         outer = {name for node in ast.walk(tree) if isinstance(node, _OUTER) for name in node.names}
-        for name, key in _written_in(ast.walk(tree), outer):
-            written.setdefault(name, set()).add(key)
-    return {name: frozenset(keys) for name, keys in written.items()}
+        for name, owner, key in _written_in(ast.walk(tree), outer):
+            written.setdefault(name, set()).add((owner, key))
+    return {name: frozenset(places) for name, places in written.items()}
 
 
 def _written_together(trees: Iterable[ast.Module]) -> list[frozenset[str]]:
@@ -82,21 +82,26 @@ def _written_together(trees: Iterable[ast.Module]) -> list[frozenset[str]]:
 
 def names_written(statements: Iterable[ast.stmt]) -> set[str]:
     """The last names of what statements assign."""
-    return {name for statement in statements for name, _ in _written_in(ast.walk(statement))}
+    return {name for statement in statements for name, *_ in _written_in(ast.walk(statement))}
 
 
-def _written_in(nodes: Iterable[ast.AST], outer: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
-    """What some nodes assign; `outer` are variables of outer functions."""
+def _written_in(nodes: Iterable[ast.AST], outer: Iterable[str] = ()) -> Iterator[tuple[str, str, str]]:
+    """What some nodes assign: last name, that of its owner, key. `outer` are variables of outer functions."""
     for node in nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            is_known = isinstance(node.slice, ast.Constant)
-            yield last_name(node.value), repr(node.slice.value) if is_known else WHOLE  # type: ignore[attr-defined]
+            key = repr(node.slice.value) if isinstance(node.slice, ast.Constant) else WHOLE
+            yield last_name(node.value), _owner(node.value), key
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr, WHOLE
+            yield node.attr, _owner(node), WHOLE
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in outer:
-            yield node.id, WHOLE
+            yield node.id, "", WHOLE
         elif isinstance(node, ast.Call) and (name := _registered(node)):
-            yield name, WHOLE
+            yield name, _owner(node.func), WHOLE
+
+
+def _owner(node: ast.AST) -> str:
+    """The last name of the object that an attribute is of; empty for a variable."""
+    return last_name(node.value) if isinstance(node, ast.Attribute) else ""
 
 
 def _registered(call: ast.Call) -> str:

@@ -87,6 +87,8 @@ def move_out(context: Context, recompilation: Recompile, changed: Sequence[Guard
         [quoted(name) for name in changed_names(item for item in changed if _is_used(context, item))]
     )
     passed = f", and pass in {used}, as a tensor where the code only computes with it" if used else ""
+    if selected := _selected(context, changed):
+        passed = f", and pass in what {used} selects, as {quoted(selected)}, a number as a tensor"
     if len(names) == 1:
         others = _other_values(context, recompilation, changed)
         differ = (
@@ -127,6 +129,29 @@ def _is_used(context: Context, failure: GuardFailure) -> bool:
         and _is_same(_text(node), failure.source)
         for node in ast.walk(tree)
     )
+
+
+def _selected(context: Context, changed: Sequence[GuardFailure]) -> str:
+    """An element that the code reads by a number which it does nothing else with; empty if there is none."""
+    read = context.innermost_user_frame(changed[0].born) if len(changed) == 1 else None
+    tree = tree_around(context, read) if read is not None else None
+    elements = [
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Load)
+        and not isinstance(node.slice, (ast.Slice, ast.Tuple))
+        and any(_text(part) == changed[0].source for part in ast.walk(node.slice))
+    ]
+    inside = {part for element in elements for part in ast.walk(element)}
+    others = (
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, _VARIABLES) and isinstance(node.ctx, ast.Load) and node not in inside
+    )
+    if any(_text(node) == changed[0].source for node in others):
+        return ""
+    return next((text for element in elements if "`" not in (text := _text(element))), "")
 
 
 def _owner(failure: GuardFailure) -> str:

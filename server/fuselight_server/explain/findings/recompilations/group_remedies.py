@@ -12,7 +12,12 @@ from fuselight_server.base.remedies import RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import without_parts
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
-from fuselight_server.explain.findings.recompilations.own_state import names_of, relation_sources, state_step
+from fuselight_server.explain.findings.recompilations.own_state import (
+    family_of,
+    names_of,
+    relation_sources,
+    state_step,
+)
 from fuselight_server.explain.findings.recompilations.recompilation_groups import argument_of, read_place
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
 
@@ -30,10 +35,11 @@ def remedies_of_group(
 ) -> tuple[FindingRemedy, ...]:
     """What to do about the recompilations of a group: about each value of one argument, else about the first."""
     first = _remedies(context, group[0], failure)
-    others = [_remedies(context, root, other) for root, other in _of_one_argument(context, group)]
+    others = [_remedies(context, root, other) for root, other in _of_other_values(context, group)]
     if not others:
         return (*first, *_of_later(context, group))
-    return _joined(without_parts((*first, *(remedy for remedies in others for remedy in remedies))))
+    tests = advice(_tests_of_state(context, group))
+    return _joined(without_parts((*first, *(remedy for remedies in others for remedy in remedies), *tests)))
 
 
 def _joined(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
@@ -66,22 +72,27 @@ _FROM_EACH = " symbolic from their second values on"
 
 def cures_of_group(context: Context, group: list[Root], failure: GuardFailure | None) -> tuple[CallCure, ...]:
     """The changes to try: those for each value of one argument, or those for the first recompilation."""
-    pairs = ((group[0], failure), *_of_one_argument(context, group))
+    pairs = ((group[0], failure), *_of_other_values(context, group))
     cures = (cure for root, item in pairs for cure in cures_of(context, root.recompile, item, root.explained))
     return tuple(dict.fromkeys(cures))
 
 
-def _of_one_argument(context: Context, group: list[Root]) -> list[tuple[Root, GuardFailure]]:
-    """The other values of the argument that the first value of a group is of, each with its first recompilation."""
+def _of_other_values(context: Context, group: list[Root]) -> list[tuple[Root, GuardFailure]]:
+    """What else changed in a group, each with its first recompilation: values of one argument, or state of the code.
+
+    State has another change as well: an attribute that was None, and counts from then on.
+    """
     shown = [(root, read_place(context, root.recompile)[1]) for root in group]
-    if not argument_of(context, group[0].recompile, shown[0][1]):
+    first = shown[0][1]
+    is_state = bool(family_of(context, group[0].recompile))
+    if first is None or not (is_state or argument_of(context, group[0].recompile, first)):
         return []
-    known = {shown[0][1].source if shown[0][1] is not None else ""}
-    others: dict[str, tuple[Root, GuardFailure]] = {}
+    others: dict[object, tuple[Root, GuardFailure]] = {}
     for root, failure in shown[1:]:
-        if failure is not None and failure.source not in known:
-            others.setdefault(failure.source, (root, failure))
-    return list(others.values())
+        if failure is not None and failure.cause is not GuardCause.RELATION:
+            others.setdefault((failure.source, failure.cause), (root, failure))
+    others.pop((first.source, first.cause), None)
+    return [pair for pair in others.values() if is_state or pair[1].source != first.source]
 
 
 def _of_later(context: Context, group: list[Root]) -> tuple[FindingRemedy, ...]:

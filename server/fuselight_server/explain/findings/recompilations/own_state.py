@@ -67,10 +67,8 @@ def names_of(context: Context, recompilation: Recompile, failure: GuardFailure) 
     for source in sources:
         measured = _MEASURE.match(source)
         whole = measured["owner"] if measured is not None else source
-        name = _LAST.search(_SUBSCRIPTS.sub("", whole))
-        key = _KEY.search(whole)
-        if name is not None and _is_written(context, name[1], key["key"] if key is not None else ""):
-            yield name[1]
+        if _is_written(context, whole):
+            yield _last_word(whole)
     if failure.cause is GuardCause.RELATION:
         yield from _fixed_bounds(context, recompilation, failure)
 
@@ -81,7 +79,11 @@ def _fixed_bounds(context: Context, recompilation: Recompile, failure: GuardFail
     for other in _same_code(context, recompilation) if bounds else ():
         for known in nearest(other):
             name = _last_word(known.source)
-            if known.cause is GuardCause.NUMBER and known.was in bounds and _is_written(context, name, ""):
+            if (
+                known.cause is GuardCause.NUMBER
+                and known.was in bounds
+                and _is_written(context, known.source)
+            ):
                 yield name
 
 
@@ -106,10 +108,20 @@ def relation_sources(failure: GuardFailure) -> Iterator[str]:
             nodes += ast.iter_child_nodes(node)
 
 
-def _is_written(context: Context, name: str, key: str) -> bool:
-    """Whether traced code assigns an attribute, a variable of an outer function, or the entry `key` of a container."""
-    keys = state_writes(context).written.get(name, frozenset())
-    return bool(keys) if not key else key in keys or WHOLE in keys
+def _is_written(context: Context, source: str) -> bool:
+    """Whether traced code assigns what a guard is on: an attribute, a variable of an outer function, an entry.
+
+    The source has other names for an object than the method that assigns its attribute, which calls it `self`.
+    """
+    key = _KEY.search(source)
+    owner, _, name = _SUBSCRIPTS.sub("", source).rpartition(".")
+    return any(
+        (of in _ANY_OWNER or of == _last_word(owner)) and (key is None or written_key in {key["key"], WHOLE})
+        for of, written_key in state_writes(context).written.get(name, ())
+    )
+
+
+_ANY_OWNER = frozenset({"", "self", "cls"})
 
 
 def family_of(context: Context, recompilation: Recompile) -> frozenset[str]:

@@ -18,7 +18,7 @@ from fuselight_server.explain.findings.common.resume_functions import in_the_use
 from fuselight_server.explain.findings.common.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
@@ -99,20 +99,29 @@ def growth_of(context: Context, stopped: Recompile | None) -> Growth | None:
         if (item.function, item.location) == (stopped.function, stopped.location):
             if item.entries and item.entries[0].other_object:
                 return None  # there are as many versions as objects
-            for failure in in_the_users_words(context, item).entries[0].failures if item.entries else ():
-                match = _CHANGE.match(failure.difference)
-                if match is not None:
-                    changes.setdefault(match["name"], []).append((int(match["was"]), int(match["now"])))
-    last = [match["name"] for failure in nearest(stopped) if (match := _CHANGE.match(failure.difference))]
-    for name in last:
+            for name, was, now in _changes(in_the_users_words(context, item)):
+                changes.setdefault(name, []).append((was, now))
+    for name, *_ in _changes(stopped):
         pairs = changes.get(name, [])
-        in_a_row = all(before[1] == after[0] for before, after in itertools.pairwise(pairs))
-        if len(pairs) >= _MANY and in_a_row and all(was < now for was, now in pairs):
+        is_greater = all(before[1] < after[1] for before, after in itertools.pairwise(pairs))
+        if len(pairs) >= _MANY and is_greater and all(was < now for was, now in pairs):
             return Growth(name, pairs[0][0], pairs[-1][1])
     return None
 
 
+def _changes(recompilation: Recompile) -> Iterator[tuple[str, int, int]]:
+    """The whole numbers that differed, and the lengths of containers that may have been empty."""
+    for failure in nearest(recompilation):
+        match = _CHANGE.match(failure.difference)
+        filled = _FILLED.match(failure.difference)
+        if match is not None:
+            yield match["name"], int(match["was"]), int(match["now"])
+        elif filled is not None:
+            yield f"len({filled['name']})", 0, int(filled["now"])
+
+
 _CHANGE = re.compile(r"(?P<name>.+) was (?P<was>\d+), now (?P<now>\d+)$")
+_FILLED = re.compile(r"(?P<name>\S+) was empty, now a \w+ of (?P<now>\d+)$")
 _MANY = 3
 """Changes from which on a value that was greater each time is said to grow."""
 

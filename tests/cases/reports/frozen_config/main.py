@@ -20,9 +20,8 @@ class Layer(nn.Module):
     def forward(self, x, options):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         scores = (q @ k.transpose(-2, -1) * options.scale).clamp(max=options.clip)
-        # warning: [FL201] "recompiled: options.clip was 4.0, now 2.0"
         # warning: [FL201] "recompiled: options.scale was 1.0, now 0.5"
-        if options.causal:  # warning: [FL201] "recompiled: options.causal was True, now False"
+        if options.causal:
             scores = scores + torch.full(scores.shape[-2:], -1e9).triu(1)
         return scores.softmax(dim=-1) @ v
 

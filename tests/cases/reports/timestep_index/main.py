@@ -14,9 +14,7 @@ class Scheduler:
         return indices[0].item()  # warning: [GB0124] "graph break: `.item()` converts a tensor to a Python number"
 
     def step(self, noise, timestep, sample):
-        if self.step_index is None:
-        # warning: [FL201] "recompiled: self.step_index was 1, now 2"
-        # warning: [FL201] "recompiled: self.step_index was None, now 1"
+        if self.step_index is None:  # warning: [FL201] "recompiled: self.step_index was None, now 1"
             self.step_index = self.index_for_timestep(timestep)
         delta = self.sigmas[self.step_index + 1] - self.sigmas[self.step_index]
         self.step_index += 1

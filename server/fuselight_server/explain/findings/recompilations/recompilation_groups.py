@@ -22,7 +22,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
 from fuselight_server.explain.findings.recompilations.changed_containers import changed_container
 from fuselight_server.explain.findings.recompilations.changed_values import changed_together
 from fuselight_server.explain.findings.recompilations.guard_explanations import static_call
-from fuselight_server.explain.findings.recompilations.own_state import family_of
+from fuselight_server.explain.findings.recompilations.own_state import family_of, names_of
 from fuselight_server.explain.findings.recompilations.remedies import root_failures
 from fuselight_server.explain.findings.recompilations.root_breaks import root_break
 from fuselight_server.explain.findings.recompilations.shared_sizes import SharedSize, shared_sizes
@@ -76,8 +76,9 @@ def recompilation_groups(context: Context) -> list[RecompilationGroup]:
         key = _of_one_root(context, root.recompile, failure)
         if not key:
             argument = argument_of(context, root.recompile, failure)
-            what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
-            what = (argument, None) if argument else what
+            variable = _variable(failure) if failure is not None else ""
+            cause = failure.cause if failure is not None else GuardCause.OTHER
+            what = (argument,) if argument else (variable, cause)
             key = (*_place_of(context, root.recompile, failure, home), *what)
         groups.setdefault(key, []).append(root)
     shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
@@ -148,7 +149,8 @@ def _of_one_root(
     """
     code = recompilation.location
     part = code.path, code.line, resumed_at(context, recompilation)
-    if family := family_of(context, recompilation):
+    is_state = failure is not None and any(names_of(context, recompilation, failure))
+    if is_state and (family := family_of(context, recompilation)):
         return ("\0".join(sorted(family)), *part)
     owner = changed_container(context, recompilation, failure) if failure is not None else ""
     if owner := changed_together(context, recompilation) or owner:

@@ -152,7 +152,8 @@ def test_a_table_that_is_made_again_for_each_greater_size_is_one_finding_with_on
         (number("self.length", 16, 24, 3),),
     )
     (finding,) = shown
-    (step, *rest) = finding.hints
+    (outside, step, *rest) = finding.hints
+    assert outside.startswith("Run the `if` on line 3, which sets `self.angles` and `self.length`, outside")
     assert step.startswith("Create `self.angles` once, in __init__, for the greatest size that calls need")
     assert "the test on line 3" in step
     assert not any(hint.startswith(("Expect", "For")) for hint in rest)
@@ -271,7 +272,7 @@ def forward(self, x):
 
 
 def test_state_that_is_made_and_then_counted_has_advice_for_both() -> None:
-    made = failed(
+    created = failed(
         "self.count was None, now 1",
         source="self.count",
         cause=GuardCause.NONE,
@@ -280,7 +281,7 @@ def test_state_that_is_made_and_then_counted_has_advice_for_both() -> None:
         born=(at(2),),
     )
     changes = tuple((number("self.count", count, count + 1, 5),) for count in (1, 2))
-    (finding,) = findings_of(STARTED, (made,), *changes)
+    (finding,) = findings_of(STARTED, (created,), *changes)
     assert any("outside the compiled code" in hint for hint in finding.hints)
 
 

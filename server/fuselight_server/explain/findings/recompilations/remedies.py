@@ -244,7 +244,7 @@ def remedies_for(
     ):
         trials = trials_of(context.trials, recompilation, failure)
         return (
-            *advice((step.text,)),
+            *advice((*of_filled_cache(context, failure), step.text)),
             *tried_remedies(candidates_for(context, recompilation, failure), trials),
         )
     write = write_of(context, recompilation, failure)

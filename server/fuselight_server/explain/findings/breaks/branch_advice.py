@@ -14,7 +14,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.explain.findings.breaks.branch_conditions import (
+    branch_at,
+    condition_of,
+    fitting_hints,
+    is_computed,
+    is_decided_by_python,
+    operands_of,
+)
 from fuselight_server.explain.findings.breaks.caught_exceptions import handler_of, raised_name
+from fuselight_server.explain.findings.breaks.in_place_changes import (
+    changes_tensors,
+    in_place_call,
+    selected_change,
+    targets_of,
+)
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
 
 if TYPE_CHECKING:
@@ -29,10 +43,11 @@ _RANDOM_INPUT = "random_value_"
 """How torch names a number of Python's `random` that it made an input of the graph."""
 _LONGEST_CONDITION = 60
 _OUTSIDE = "outside the compiled code"
-SELECT = (
-    f"Compute both sides and select with torch.where (or use torch.cond), or decide {_OUTSIDE} on a "
-    "Python value that you pass in"
-)
+_BOTH_SIDES = "Compute both sides and select with torch.where (or use torch.cond)"
+_PASSED_IN = f"decide {_OUTSIDE} on a Python value that you pass in"
+_RETURNED = f"return the condition and decide {_OUTSIDE}"
+"""In the place of a value to pass in, where the compiled code itself computes what decides."""
+SELECT = f"{_BOTH_SIDES}, or {_PASSED_IN}"
 
 
 class Effect(enum.Enum):
@@ -85,21 +100,22 @@ RANDOM_TEXT = "The number is drawn in each call, so torch makes it an input of t
 def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvice:
     """The advice for a branch in the user's code at `at`. `texts`: those of torch about the break."""
     tree = tree_around(context, at)
-    node = _branch(tree, at) if tree is not None else None
+    node = branch_at(tree, at) if tree is not None else None
     parents = parents_of(tree) if tree is not None else {}
     effect = _effect(node, parents) if node is not None else Effect.SELECT
-    if _RANDOM_INPUT in texts or (node is not None and _draws(tree, _test(node))):
+    if _RANDOM_INPUT in texts or (node is not None and _draws(tree, condition_of(node))):
         return BranchAdvice(_random_hints(effect), is_random=True)
     handler = _handler(context, at, node, effect)
     if handler is not None:
         return BranchAdvice(tuple(_caught_hints(handler.words(at.path))))
-    return BranchAdvice(tuple(_hints(node, effect)), keeps=_kept(node, effect))
+    keeps = fitting_hints(node, selects=effect is Effect.SELECT, is_operand=effect is Effect.OPERAND)
+    return BranchAdvice(tuple(_hints(tree, node, effect)), keeps=keeps)
 
 
 def handler_of_branch(context: Context, at: Location) -> Handler | None:
     """What catches the exception that a branch at `at` raises; None where it raises none, or nothing catches it."""
     tree = tree_around(context, at)
-    node = _branch(tree, at)
+    node = branch_at(tree, at)
     return _handler(context, at, node, _effect(node, parents_of(tree))) if tree and node is not None else None
 
 
@@ -121,8 +137,8 @@ def _caught_hints(handler: str) -> Iterator[str]:
 def depends_on_random(context: Context, at: Location) -> bool:
     """Whether a statement at `at` branches on a number of `random` or of NumPy."""
     tree = tree_around(context, at)
-    node = _branch(tree, at) if tree is not None else None
-    return node is not None and not isinstance(node, ast.BoolOp) and _draws(tree, _test(node))
+    node = branch_at(tree, at) if tree is not None else None
+    return node is not None and not isinstance(node, ast.BoolOp) and _draws(tree, condition_of(node))
 
 
 def tests_value(context: Context, at: Location) -> bool:
@@ -139,59 +155,6 @@ def tests_value(context: Context, at: Location) -> bool:
 
 
 # What the source says
-
-
-_Branch = ast.If | ast.While | ast.IfExp | ast.Assert | ast.comprehension | ast.BoolOp
-
-
-def _branch(tree: ast.AST | None, at: Location) -> _Branch | None:
-    """The smallest node with a condition at the place."""
-    if tree is None:
-        return None
-    branches = [
-        (_length(part), node)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert, ast.comprehension))
-        for part in _tests(node)
-        if part.lineno <= at.line <= (part.end_lineno or part.lineno) and _covers(part, at)
-    ]
-    if branches:
-        return min(branches, key=lambda item: item[0])[1]
-    whole = (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.If, ast.While, ast.Assert)) and node.lineno == at.line
-    )
-    return next(whole, None) or _operands(tree, at)
-
-
-def _operands(tree: ast.AST, at: Location) -> ast.BoolOp | None:
-    return next(
-        (node for node in ast.walk(tree) if isinstance(node, ast.BoolOp) and node.lineno == at.line), None
-    )
-
-
-def _tests(node: ast.AST) -> Iterator[ast.expr]:
-    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
-        yield node.test
-    elif isinstance(node, ast.comprehension):
-        yield from node.ifs
-
-
-def _test(node: ast.AST) -> ast.AST:
-    tests = list(_tests(node))
-    return tests[0] if len(tests) == 1 else node
-
-
-def _covers(part: ast.expr, at: Location) -> bool:
-    """Whether the place is within the condition. Before Python 3.12 it may be the whole statement."""
-    if at.column is None or at.end_line not in {None, at.line}:
-        return True
-    return at.line != part.lineno or at.end_column is None or at.end_column > part.col_offset
-
-
-def _length(part: ast.expr) -> tuple[int, int]:
-    return ((part.end_lineno or part.lineno) - part.lineno, (part.end_col_offset or 0) - part.col_offset)
 
 
 def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: PLR0911 - one return an effect
@@ -224,40 +187,15 @@ def _effect_of(arms: list[list[ast.stmt]]) -> Effect:
         return Effect.CALL
     if any(_called_for_effect(line) for arm in arms for line in arm):
         return Effect.MIXED
-    return Effect.CHANGE if any(map(_changes, arms)) else Effect.SELECT
+    return Effect.CHANGE if any(map(changes_tensors, arms)) else Effect.SELECT
 
 
 def _called_for_effect(statement: ast.stmt) -> str:
     """What a statement calls whose result is not used, as `self.log`; empty for a change of a tensor in place."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call) or _in_place_call(statement) is not None:
+    if not isinstance(call, ast.Call) or in_place_call(statement) is not None:
         return ""
     return ast.unparse(call.func)
-
-
-def _changes(arm: list[ast.stmt]) -> bool:
-    """Whether a side changes tensors in place: torch.cond, whose sides may not, fails there."""
-    return any(
-        _in_place_call(node) is not None
-        or (
-            isinstance(node, (ast.Assign, ast.AugAssign))
-            and any(isinstance(target, ast.Subscript) for target in _targets(node))
-        )
-        for statement in arm
-        for node in ast.walk(statement)
-    )
-
-
-def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else [node.target]
-
-
-def _in_place_call(node: ast.AST) -> ast.Call | None:
-    """A statement such as `x.mul_(y)`."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
-    is_in_place = name.endswith("_") and not name.endswith("__")
-    return call if isinstance(call, ast.Call) and is_in_place else None
 
 
 def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
@@ -287,16 +225,31 @@ def _has_only_effects(arm: list[ast.stmt]) -> bool:
 
 
 def _is_constant_state(statement: ast.stmt) -> bool:
-    """Whether an attribute or an entry of a dict gets a constant, or is changed by one, as a counter is.
+    """Whether an attribute or an entry of a dict gets a constant, or is changed by constants, as a counter is.
 
     So does a name that gets None or text.
     """
     if not isinstance(statement, (ast.Assign, ast.AugAssign)):
         return False
-    value = statement.value
-    if all(isinstance(target, ast.Name) for target in _targets(statement)):
+    value, targets = statement.value, targets_of(statement)
+    if all(isinstance(target, ast.Name) for target in targets):
         return _is_no_tensor(value)
-    return isinstance(value, ast.Constant) and all(map(_is_state, _targets(statement)))
+    names = {ast.unparse(target) for target in targets}
+    return all(map(_is_state, targets)) and _is_of_constants(value, names)
+
+
+def _is_of_constants(value: ast.expr, names: set[str]) -> bool:
+    """Whether a value is computed of constants and the attributes `names` alone, with operators and `min` or `max`."""
+    if isinstance(value, ast.BinOp):
+        return _is_of_constants(value.left, names) and _is_of_constants(value.right, names)
+    if isinstance(value, ast.UnaryOp):
+        return _is_of_constants(value.operand, names)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _OF_NUMBERS:
+        return not value.keywords and all(_is_of_constants(item, names) for item in value.args)
+    return isinstance(value, ast.Constant) or ast.unparse(value) in names
+
+
+_OF_NUMBERS = frozenset({"min", "max", "abs", "round", "int", "float"})
 
 
 def _is_state(target: ast.expr) -> bool:
@@ -417,45 +370,63 @@ _BY_EFFECT = {
 }
 
 
-def _hints(node: ast.AST | None, effect: Effect) -> Iterator[str]:
+def _hints(tree: ast.AST | None, node: ast.AST | None, effect: Effect) -> Iterator[str]:
+    inside = _returned_from_forward(tree, condition_of(node)) if tree is not None and node is not None else ""
     if node is not None and effect in {Effect.RAISE, Effect.ASSERT}:
         yield (
             f"Check it in the graph with {_assertion(node)}, which raises RuntimeError, on a GPU later than this line; "
             "or check the result after the call"
         )
+    elif inside and effect is Effect.CALL:
+        yield inside
     elif isinstance(node, ast.If) and effect is Effect.MIXED:
         names = (_called_for_effect(line) for line in (*node.body, *node.orelse))
         name = next(filter(None, names), "")
         called = f"call `{name}`" if len(name) <= _LONGEST_CONDITION else "make its other calls"
         yield f"Select the values with torch.where, return the condition, and {called} by it {_OUTSIDE}"
     elif isinstance(node, ast.If) and effect is Effect.CHANGE:
-        yield f"Make the change in each call, by what torch.where selects, as {_selected_change(node)}"
-        yield (
-            f"Or decide {_OUTSIDE} on a Python value that you pass in. torch.cond accepts no change in place, and "
-            "fails here"
-        )
+        change = selected_change(node, _short(node.test) or "condition")
+        yield f"Make the change in each call, by what torch.where selects{f', as {change}' if change else ''}"
+        yield f"Or {_decided(tree, node)}. torch.cond accepts no change in place, and fails here"
+    elif isinstance(node, ast.BoolOp) and any(map(is_decided_by_python, operands_of(node))):
+        yield f"Test {_first_of_python(node)} in an `if` before it: `and` and `or` then need no value of a tensor"
+    elif effect in _BY_EFFECT:
+        yield from _BY_EFFECT[effect]
+    elif node is None:
+        yield SELECT
     else:
-        yield from _BY_EFFECT.get(effect, (SELECT,))
+        yield _BOTH_SIDES if inside else f"{_BOTH_SIDES}, or {_decided(tree, node)}"
 
 
-_NEUTRAL = {"mul_": "1", "div_": "1", "add_": "0", "sub_": "0"}
-"""By method: the operand that changes nothing."""
+def _decided(tree: ast.AST | None, node: ast.AST) -> str:
+    return _RETURNED if is_computed(tree, condition_of(node)) else _PASSED_IN
 
 
-def _selected_change(node: ast.If) -> str:
-    """The change that leaves the tensor as it is where the condition is false, for one change on one side."""
-    condition = _short(node.test) or "condition"
-    calls = [
-        call for statement in node.body for part in ast.walk(statement) if (call := _in_place_call(part))
-    ]
-    call = calls[0] if len(calls) == 1 and not node.orelse else None
-    func = call.func if call is not None else None
-    if call is None or not isinstance(func, ast.Attribute) or func.attr not in _NEUTRAL:
-        return f"`x.copy_(torch.where({condition}, changed, x))`"
-    operand = ast.unparse(call.args[0]) if len(call.args) == 1 and not call.keywords else ""
-    if not operand or len(operand) > _LONGEST_CONDITION:
-        return f"`x.copy_(torch.where({condition}, changed, x))`"
-    return f"`{ast.unparse(func)}(torch.where({condition}, {operand}, {_NEUTRAL[func.attr]}))`"
+def _first_of_python(node: ast.BoolOp) -> str:
+    return f"`{ast.unparse(next(filter(is_decided_by_python, operands_of(node))))}`"
+
+
+def _returned_from_forward(tree: ast.AST, condition: ast.AST) -> str:
+    """How a condition in the forward of an autograd function gets out of compiled code; empty for other functions.
+
+    What such a forward returns is an output, for which backward gets a gradient.
+    """
+    function = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
+    if (
+        function is None
+        or function.name != "forward"
+        or [item.arg for item in function.args.args][:1] != ["ctx"]
+    ):
+        return ""
+    if is_computed(tree, condition):
+        return (
+            "Return the condition as one more output of `forward`, marked with ctx.mark_non_differentiable "
+            f"(`backward` then gets one more argument), and do what depends on it {_OUTSIDE}"
+        )
+    return (
+        "Compute the condition where `apply` is called, as each value that `forward` returns is an output with a "
+        f"gradient; return it from there, and do what depends on it {_OUTSIDE}"
+    )
 
 
 def _assertion(node: ast.AST) -> str:
@@ -498,23 +469,3 @@ def _constant(node: ast.expr | None) -> str:
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return ""
     return json.dumps(node.value, ensure_ascii=False)
-
-
-_TRANSFORM = "For the common pattern `if tensor_cond"
-_OPERATORS = "Note: Python `or`/`and`"
-
-
-def _kept(node: ast.AST | None, effect: Effect) -> tuple[str, ...]:
-    """The hints of torch that fit; that to use torch.cond is in our own step."""
-    if node is None:
-        return (_TRANSFORM, _OPERATORS)
-    is_transform = (
-        effect is Effect.SELECT
-        and isinstance(node, ast.If)
-        and not node.orelse
-        and all(isinstance(statement, ast.Assign) for statement in node.body)
-    )
-    has_operands = effect is not Effect.OPERAND and any(
-        isinstance(part, ast.BoolOp) for part in ast.walk(_test(node))
-    )
-    return (*([_TRANSFORM] if is_transform else []), *([_OPERATORS] if has_operands else []))

@@ -28,6 +28,7 @@ from fuselight_server.explain.findings.breaks.break_texts import (
     title_of,
 )
 from fuselight_server.explain.findings.breaks.generators import generator_words
+from fuselight_server.explain.findings.breaks.iterators import iterator_words
 from fuselight_server.explain.findings.breaks.library_breaks import (
     instead_of_branch,
     library_break,
@@ -43,7 +44,14 @@ from fuselight_server.explain.findings.breaks.random_draws import random_words, 
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
 from fuselight_server.explain.findings.common.context import is_machinery
 from fuselight_server.explain.findings.common.source_tree import tree_around
-from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
+from fuselight_server.explain.findings.common.text import (
+    excerpt,
+    for_users,
+    is_for_developers,
+    plain,
+    sentence,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +81,12 @@ _OPERATORS = "/torch/_higher_order_ops/"
 _ANY_BREAK = (
     "Move the line before or after the compiled code, or to a function of its own under torch.compiler.disable, which "
     "keeps the break and makes it deliberate"
+)
+IN_LOOP = "graph break in loop"
+"""The type that torch adds to a break inside of a loop."""
+_LOOP_BREAK = (
+    "Move the line out of the loop, or before or after the compiled code: torch.compiler.disable would break the graph "
+    "in the loop, too"
 )
 _NO_STEP = (
     "Please report an issue to PyTorch",
@@ -252,7 +266,9 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
     known = symbolic_bool(context, graph_break) or random_words(context, gb_id, graph_break, broke, title)
-    known = known or generator_words(context, graph_break, title)
+    known = (
+        known or generator_words(context, graph_break, title) or iterator_words(context, graph_break, broke)
+    )
     special = BreakWords(*known) if known else _special(context, gb_id, graph_break, title)
     if special is not None:
         return special
@@ -339,8 +355,9 @@ def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:
     name = pythons_function(gb_id, graph_break.explanation)
     useless = (*_NO_STEP, *(_AVOIDED if step else ()), *([_EXTENSION] if name else []))
     torchs = _useful(_torch_hints(graph_break), useless)
+    any_break = _LOOP_BREAK if IN_LOOP in graph_break.types[1:] else _ANY_BREAK
     text = f"`{name}` is a function of Python, which torch.compile does not trace." if name else ""
-    return BreakWords(title, text, (*step, *torchs) or (_ANY_BREAK,), len(torchs))
+    return BreakWords(title, text, (*step, *torchs) or (any_break,), len(torchs))
 
 
 def registered_words(gb_id: str, gb_type: str, explanation: str, hints: tuple[str, ...]) -> BreakWords | None:
@@ -352,7 +369,7 @@ def registered_words(gb_id: str, gb_type: str, explanation: str, hints: tuple[st
 
 
 def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(hint for hint in hints if not hint.startswith(useless))
+    return tuple(hint for hint in hints if not hint.startswith(useless) and not is_for_developers(hint))
 
 
 def _torch_hints(graph_break: Break) -> tuple[str, ...]:
@@ -409,7 +426,7 @@ def break_text(graph_break: Break) -> str:
 
     Nothing where that is no more than the title says.
     """
-    explanation = excerpt(graph_break.explanation) or shortened(plain(graph_break.reason))
+    explanation = for_users(excerpt(graph_break.explanation) or shortened(plain(graph_break.reason)))
     if _SAID_BY_TITLE.match(explanation):
         return ""
     more = details(graph_break.explanation, graph_break.context)

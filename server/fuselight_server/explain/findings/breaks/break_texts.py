@@ -10,7 +10,7 @@ import re
 import sys
 
 from fuselight_server.explain.findings.breaks.branch_advice import SELECT
-from fuselight_server.explain.findings.common.text import plain
+from fuselight_server.explain.findings.common.text import is_for_developers, plain
 
 _TITLES = {
     "GB0003": "a generator function is compiled",
@@ -221,6 +221,8 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "
     """What broke the graph, in plain words, without a full stop. `context` is torch's own for developers."""
     gb_id = _specific_id(gb_id, explanation)
     title = _TITLES.get(gb_id or "")
+    if title is None and is_for_developers(gb_type):
+        return "torch.compile cannot trace what this line does with an object"
     if title is None:
         return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
     match = _name_in(gb_id, explanation, context)

@@ -23,9 +23,12 @@ from fuselight_server.explain.findings.advice.break_cures import (
     number_cures,
     with_trials,
 )
+from fuselight_server.explain.findings.breaks.branch_advice import BRANCH_IDS
+from fuselight_server.explain.findings.breaks.branch_conditions import tensor_operand
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
 from fuselight_server.explain.findings.breaks.break_remedies import (
     ASKED_FOR,
+    IN_LOOP,
     break_text,
     broken_line,
     is_requested_by_library,
@@ -146,6 +149,8 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         broken = [item.compile_id for item, _ in group]
         candidates = (*number_cures(context, (code, *gb_ids[:1]), broke, broken), *candidates)
     follows = follows_break(context, graph_break)
+    if code in BRANCH_IDS and home is not None and broke == home:
+        span = tensor_operand(context, broke)
     in_loop = loop_words(context, graph_break, home) if home is not None else ""
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
     return context.finding(
@@ -269,22 +274,19 @@ def _inside_call(context: Context, broke: Location | None, count: int) -> str:
 def _chain(graph_break: Break, in_loop: str) -> str:
     """Further problems that torch.compile hit while it handled the break."""
     later = [plain(kind) for kind in graph_break.types[1:] if kind]
-    others = format_list([kind for kind in later if kind != _IN_LOOP])
+    others = format_list([kind for kind in later if kind != IN_LOOP])
     _, is_called, loop = in_loop.partition(" is called in the ")
     what = f"The function of this line is called in the {loop}" if is_called else "The line is in a loop"
     return " ".join(
         (
             *(
                 (f"{what}, inside of which torch.compile cannot stop and resume.",)
-                if _IN_LOOP in later
+                if IN_LOOP in later
                 else ()
             ),
             *((sentence(f"While handling this break, torch.compile also hit: {others}"),) if others else ()),
         )
     )
-
-
-_IN_LOOP = "graph break in loop"
 
 
 def _related(context: Context, graph_break: Break, home: Location | None) -> tuple[Related, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location, Rung, is_pythons_own, is_user_file
 from fuselight.shared.report import NotCompiledKind as Kind
-from fuselight.shared.report import Rung, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.remedies import advice
@@ -22,6 +22,7 @@ from fuselight_server.explain.findings.breaks.generators import (
     why_alone,
     written_name,
 )
+from fuselight_server.explain.findings.breaks.iterators import expected_generator
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
@@ -37,7 +38,7 @@ from fuselight_server.explain.findings.recompilations.recompile_limit import abo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Break, Location, NotCompiled, Recompile
+    from fuselight.shared.report import Break, NotCompiled, Recompile
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
@@ -216,7 +217,9 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         cost=_cost(context, uncompiled_code, name, partly=partly),
         hints=for_thread(
             context,
-            advice((_caller_first(before),)) if follows else _remedies(context, uncompiled_code, stopped),
+            advice((_caller_first(context, before),))
+            if follows
+            else _remedies(context, uncompiled_code, stopped),
             in_thread=uncompiled_code.in_thread,
         ),
         cures=limit_cures(context, stopped) if uncompiled_code.kind in _LIMITS else (),
@@ -233,7 +236,10 @@ def _reason(context: Context, uncompiled_code: NotCompiled) -> str:
     return sentence(title_at(context, uncompiled_code.gb_id, uncompiled_code.reason, at))
 
 
-def _caller_first(cause: Related | None) -> str:
+def _caller_first(context: Context, cause: Related | None) -> str:
+    span = cause.span if cause is not None else None
+    if span is not None and (step := expected_generator(context, Location(span.path, span.line))):
+        return step
     return _BREAK_FIRST.format(cause.span.line) if cause is not None else _CALLER_FIRST
 
 

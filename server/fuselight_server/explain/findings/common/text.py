@@ -78,6 +78,23 @@ def shortened(text: str) -> str:
     return text[: end + 1] if end > 0 else f"{text[: _THREE_LINES - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
+def is_for_developers(text: str) -> bool:
+    """Whether a text of torch is about the code of torch itself, so that no user can follow it."""
+    return _OF_TORCHS_CODE.search(text) is not None
+
+
+def for_users(text: str) -> str:
+    """A text of torch without the sentences for the developers of torch."""
+    return " ".join(part for part in _SENTENCES.split(text) if not is_for_developers(part))
+
+
+_OF_TORCHS_CODE = re.compile(
+    r"VariableTracker|\b[a-z]\w*_impl\b|\bas_proxy\b|source\.reconstruct|sub-generator code|abstract method must be"
+    r"|Dynamo must manually|rules for this code"
+)
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z'`])")
+
+
 def label(title: str) -> str:
     """A title that fits into one line of a list: strings are cut first, as a prompt that changed, then its end."""
     if len(title) <= _LONGEST_LABEL:

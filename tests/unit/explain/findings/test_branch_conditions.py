@@ -1,0 +1,111 @@
+"""What a condition says of its operands and names: the place of a branch, torch's hints that fit, where to decide."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from tests.support.reports import VERSIONS, at, broken, report
+from tests.unit.explain.findings.test_branch_advice import OPERATORS, TORCHS, body_of, finding_of
+
+
+def broken_at(source: str, named: str, python: str = "3.11.7") -> tuple[str, Finding]:
+    """The code that the finding underlines, where torch names `named`."""
+    lines = body_of(source)
+    (line,) = (number for number, text in lines.items() if named in text)
+    column = lines[line].index(named)
+    place = at(line, (column, column + len(named)), function="forward")
+    given = report(
+        breaks=(broken(place, hints=TORCHS),), versions=dataclasses.replace(VERSIONS, python=python)
+    )
+    (finding,) = findings(given, read_line=lambda _path, number: lines.get(number))
+    return lines[line][finding.span.column : finding.span.end_column], finding
+
+
+@pytest.mark.parametrize(
+    ("test", "named", "python", "underlined"),
+    [
+        ("keep is None or x.all()", "keep is None", "3.11.7", "x.all()"),
+        ("not isinstance(x, int) and bias", "isinstance(x, int)", "3.12.1", "bias"),
+        ("keep > 1 and x.any()", "keep > 1", "3.11.7", "keep > 1 and x.any()"),
+        ("keep > 1 and x.any()", "keep > 1", "3.12.1", "keep > 1"),
+        ("x.any() and keep > 1", "keep > 1", "3.11.7", "keep > 1"),
+        ("keep is None or x.all() or x.isnan().any()", "keep is None", "3.11.7",
+         "keep is None or x.all() or x.isnan().any()"),
+    ],
+)  # fmt: skip
+def test_the_operand_that_is_a_tensor_is_underlined(
+    test: str, named: str, python: str, underlined: str
+) -> None:
+    shown, _ = broken_at(f"if {test}:\n    return x + 1\nreturn x", named, python)
+    assert shown == underlined
+
+
+def test_the_note_on_operators_needs_two_tensors() -> None:
+    """`(keep is None) | x.all()` fails for None."""
+    _, single = broken_at("if keep is None or x.all():\n    return x + 1\nreturn x", "keep is None")
+    _, both = broken_at("if x.isnan().any() or x.all():\n    return x + 1\nreturn x", "x.isnan().any()")
+    assert (OPERATORS in single.hints, OPERATORS in both.hints) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "body", ["x = x * 2", "self.rate = max(1e-5, self.rate / 2)", "y = x.clamp(max=keep)"]
+)
+def test_the_note_on_clamping_needs_a_bound_of_the_same_name(body: str) -> None:
+    finding = finding_of(f"if x.sum() > 0:\n    {body}\nreturn x", "x.sum() > 0")
+    assert not any("clamping" in hint for hint in finding.hints)
+
+
+def test_what_the_compiled_code_computes_is_not_passed_in() -> None:
+    computed = finding_of("d = x.mean()\nif d > 0.1:\n    x = x / 2\nreturn x", "d > 0.1")
+    given = finding_of("if keep > 0.1:\n    x = x / 2\nreturn x", "keep > 0.1")
+    assert "return the condition" in computed.hints[0]
+    assert "that you pass in" in given.hints[0]
+
+
+@pytest.mark.parametrize("change", ["self.rate = min(0.1, self.rate * 1.5)", "self.steps = self.steps + 1"])
+def test_an_attribute_that_is_computed_of_itself_is_changed_outside(change: str) -> None:
+    finding = finding_of(f"if x.sum() > 0:\n    {change}\nreturn x", "x.sum() > 0")
+    assert finding.hints == ("Return the condition, and do what depends on it outside the compiled code",)
+
+
+@pytest.mark.parametrize(
+    ("body", "advised"),
+    [
+        ("torch._foreach_mul_(grads, (keep / x).item())",
+         "`torch._foreach_mul_(grads, torch.where(x > 3, keep / x, 1))`"),
+        ("torch._foreach_add_(grads, others)", "`for x in grads: x.copy_(torch.where(x > 3, changed, x))`"),
+        ("torch._foreach_sub_(grads, 2)", "`for x in grads: x.copy_(torch.where(x > 3, changed, x))`"),
+        ("F.relu_(out)", "`out.copy_(torch.where(x > 3, changed, out))`"),
+    ],
+)  # fmt: skip
+def test_a_change_in_place_names_what_the_branch_changes(body: str, advised: str) -> None:
+    finding = finding_of(f"if x > 3:\n    {body}\nreturn x", "x > 3")
+    assert finding.hints[0].endswith(f" as {advised}")
+
+
+def test_changes_of_several_tensors_have_no_code_with_an_invented_name() -> None:
+    finding = finding_of("if x > 3:\n    left.zero_()\n    right.zero_()\nreturn x", "x > 3")
+    assert finding.hints[0] == "Make the change in each call, by what torch.where selects"
+
+
+@pytest.mark.parametrize(
+    ("lines", "advised"),
+    [(("    if x.max() > cap:",), "where `apply` is called"),
+     (("    top = x.max()", "    if top > cap:"), "ctx.mark_non_differentiable")],
+)  # fmt: skip
+def test_the_forward_of_an_autograd_function_returns_outputs_with_gradients(
+    lines: tuple[str, ...], advised: str
+) -> None:
+    text = dict(
+        enumerate(("def forward(ctx, x, cap):", *lines, "        state['hit'] = True", "    return x"), 20)
+    )
+    line = 20 + len(lines)
+    place = at(line, (7, len(text[line]) - 1), function="forward")
+    (finding,) = findings(
+        report(breaks=(broken(place, hints=TORCHS),)), read_line=lambda _path, number: text.get(number)
+    )
+    assert advised in finding.hints[0]

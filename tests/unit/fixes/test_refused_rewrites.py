@@ -8,12 +8,22 @@ from tests.support.offered_remedies import offered, refused, rewrites
 
 NUMBERS = {
     "arithmetic of Python": ("n = x.max().item()\nreturn x * (n - 5)\n", "x.max().item()", "wraps"),
+    "a function of lists": (
+        "torch._foreach_mul_(y, x.max().item())\nreturn x\n",
+        "x.max().item()",
+        "is not known",
+    ),
+    "a comparison": (
+        "top = x.max().item() != x.shape[0]\nreturn x * top\n",
+        "x.max().item()",
+        "a branch on it",
+    ),
     "a sign": ("n = x.max().item()\nreturn x * -n\n", "x.max().item()", "wraps"),
     "a square": ("n = x.max().item()\nreturn x + n * n\n", "x.max().item()", "wraps"),
-    "a power of ten": ("n = x.max().item()\nreturn x + 10**n\n", "x.max().item()", "may not stand"),
-    "an exponent": ("return x ** x.max().item()\n", "x.max().item()", "may not stand"),
-    "a remainder": ("return x % x.max().item()\n", "x.max().item()", "may not stand"),
-    "the left operand of a division": ("return x.max().item() / x\n", "x.max().item()", "may not stand"),
+    "a power of ten": ("n = x.max().item()\nreturn x + 10**n\n", "x.max().item()", "is not known"),
+    "an exponent": ("return x ** x.max().item()\n", "x.max().item()", "is not known"),
+    "a remainder": ("return x % x.max().item()\n", "x.max().item()", "is not known"),
+    "the left operand of a division": ("return x.max().item() / x\n", "x.max().item()", "is not known"),
     "another tensor's dtype": ("return x * y.max().item()\n", "y.max().item()", "another than `x`"),
     "a converted tensor": (
         "return x * x.double().max().item()\n",
@@ -26,7 +36,7 @@ NUMBERS = {
         "another than `x`",
     ),
     "an integer of a fraction": ("return x - int(x.sum())\n", "int(x.sum())", "NaN"),
-    "a result": ("n = x.max().item()\nreturn x * n, n\n", "x.max().item()", "may not stand"),
+    "a result": ("n = x.max().item()\nreturn x * n, n\n", "x.max().item()", "is not known"),
     "an attribute": ("self.top = x.max().item()\nreturn x\n", "x.max().item()", "stored"),
     "a global": ("global n\nn = x.max().item()\nreturn x * n\n", "x.max().item()", "several places"),
     "a function inside": (

@@ -275,7 +275,9 @@ def _check_use(site: Site, number: TakenNumber, use: cst.BaseExpression) -> None
         )
     partner = _partner(site, use)
     if partner is None:
-        raise RewriteRefusedError(f"`{code}` is used where a tensor may not stand")
+        raise RewriteRefusedError(
+            f"whether a tensor in the place of `{code}` gives the same values is not known"
+        )
     roots = dtype_roots(site, partner)
     if (
         number.roots
@@ -283,6 +285,12 @@ def _check_use(site: Site, number: TakenNumber, use: cst.BaseExpression) -> None
         and (not number.needs_dimensions or _has_dimensions(site, partner))
     ):
         return
+    if (
+        not roots
+        and not is_tensor(site, partner)
+        and isinstance(parent, (cst.Comparison, cst.ComparisonTarget))
+    ):
+        raise RewriteRefusedError("the comparison then gives a tensor, and a branch on it breaks the graph")
     if not roots and not is_tensor(site, partner):
         words = f"`{short_code(site, parent)}` is computed by Python: a tensor of integers wraps, and has another dtype"
         raise RewriteRefusedError(words)

@@ -51,6 +51,10 @@ _STEPS: dict[object, str] = {
 _SIZE_STEP = (
     f"Compute the number {_OUTSIDE} and pass it in: it is used as a size, and torch accepts no tensor there"
 )
+_BRANCH_STEP = (
+    f"Return what `{{0}}` is computed from, and decide {_OUTSIDE}. As a tensor, `{{0}}` breaks the graph where the "
+    "code branches on it: select with torch.where there, or raise with torch._assert_async"
+)
 _VALUE_STEP = f"Compute the number {_OUTSIDE} and pass it in"
 _TABLE_STEP = (
     "Look it up in a tensor: `torch.tensor({numbers}, device={of}.device)[{index}.view(1)].squeeze(0)`"
@@ -68,9 +72,9 @@ def number_step(context: Context, at: Location) -> str:
     looked_up = _lookup(node, parents)
     if looked_up is not None:
         return _lookup_step(context, at, looked_up, node, parents)
-    kept = _kept(node, parents)
-    if kept is not None:
-        return _STEPS[kept]
+    kept, name = _kept(node, parents), _deciding_name(context, at, node, parents)
+    if kept is not None or name:
+        return _STEPS[kept] if kept is not None else _BRANCH_STEP.format(name)
     uses = _uses(context, at, node, parents)
     if not uses or not uses.isdisjoint({Use.OTHER, Use.CONDITION}):
         return ""
@@ -133,6 +137,19 @@ def _uses(context: Context, at: Location, node: ast.expr, parents: dict[ast.AST,
         return frozenset({use_of(node, parents)})
     names = tuple(dict.fromkeys(_names(statement)))
     return uses_of(context.read_line, function, names) if names and function is not None else frozenset()
+
+
+def _deciding_name(context: Context, at: Location, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str:
+    """The name of the comparison that the number is a part of, if the function branches on it; else empty."""
+    above: ast.AST | None = parents.get(node)
+    while isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+        above = parents.get(above)
+    function = context.def_above(at)
+    if not isinstance(above, ast.Assign) or function is None:
+        return ""
+    names = dict.fromkeys(_names(above))
+    branches = (name for name in names if Use.CONDITION in uses_of(context.read_line, function, (name,)))
+    return next(branches, "")
 
 
 def _names(statement: ast.Assign) -> Iterator[str]:

@@ -106,6 +106,11 @@ def _dedent(body: str) -> str:
 
 
 @functools.lru_cache(maxsize=16384)
+def is_default(source: str) -> bool:
+    """Whether a source of torch is the default of a parameter: `L['f'].__defaults__[0]`."""
+    return "defaults__[" in source
+
+
 def in_user_words(source: str) -> str:
     """A source, or an expression over sources, as the user would write it."""
     text = source

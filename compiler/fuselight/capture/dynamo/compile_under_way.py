@@ -45,7 +45,7 @@ class SymbolLog:
         name = artifacts.source_name(source)
         if "storage_offset" in name and not artifacts.is_symbol(symbol):
             return  # nearly every tensor starts at 0 of its storage
-        words, is_default = torch_texts.in_user_words(name), "defaults__[" in name
+        words, is_default = torch_texts.in_user_words(name), torch_texts.is_default(name)
         self.born.setdefault(name, _Born(symbol, words, str(value), marked, is_default))
 
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:

@@ -33,7 +33,7 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight.shared.report.failure import LONGEST
-from fuselight.shared.torch_texts import in_user_words
+from fuselight.shared.torch_texts import in_user_words, is_default
 from fuselight.shared.version import release
 from fuselight_server.jobs.reports.errors import (
     UNSUPPORTED,
@@ -244,6 +244,7 @@ class _Conversion:
             specialized_to=None if fixed is None else fixed.value,
             reason=None if fixed is None else fixed.reason,
             stack=() if fixed is None else self._frames.stack(frame.location for frame in fixed.stack),
+            is_default=is_default(created.source or ""),
         )
 
     def _add_break(self, compiled: log.LoggedCompile, frame: Frame, logged: log.GraphBreak) -> None:

@@ -149,7 +149,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         broken = [item.compile_id for item, _ in group]
         candidates = (*number_cures(context, (code, *gb_ids[:1]), broke, broken), *candidates)
     follows = follows_break(context, graph_break)
-    if code in BRANCH_IDS and home is not None and broke == home:
+    if code in BRANCH_IDS and broke is not None and broke == home:
         span = tensor_operand(context, broke)
     in_loop = loop_words(context, graph_break, home) if home is not None else ""
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)

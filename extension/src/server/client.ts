@@ -32,6 +32,8 @@ import { sayRefusalCommand, withShownReason } from "./refused_fixes";
 const runningCommands: ReadonlySet<string> = new Set([
   serverCommand.run,
   serverCommand.kernels,
+  serverCommand.accuracy,
+  serverCommand.memory,
   serverCommand.bench,
   serverCommand.tune,
   serverCommand.applyFix,

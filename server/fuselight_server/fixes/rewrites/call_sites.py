@@ -79,11 +79,10 @@ def call_argument(
     parameters = _parameters(report, recompilation)
     if site is None or parameter not in parameters:
         return None
-    index = parameters.index(parameter)
     calls = [
         (call, value)
         for call in _calls(site, frame.line)
-        if (value := _argument(call, parameter, index)) is not None
+        if (value := _argument(call, parameter, _position(call, parameter, parameters))) is not None
     ]
     if len(calls) != 1:
         return None
@@ -126,6 +125,18 @@ def _calls(site: Site, line: int) -> list[cst.Call]:
     ]
 
 
+def _position(call: cst.Call, parameter: str, parameters: tuple[str, ...]) -> int:
+    """Where a call has the argument of a parameter; -1 if that is not certain.
+
+    `apply` of an autograd function takes no `ctx`, which `forward` has unless there is a `setup_context`.
+    """
+    index = parameters.index(parameter)
+    if not dotted(call.func).endswith(".apply"):
+        return index
+    without = len(parameters) - len(call.args)
+    return index - without if without in {0, 1} else -1
+
+
 def _argument(call: cst.Call, parameter: str, index: int) -> cst.BaseExpression | None:
     if any(argument.star for argument in call.args):
         return None
@@ -137,4 +148,4 @@ def _argument(call: cst.Call, parameter: str, index: int) -> cst.BaseExpression 
     if named:
         return named[0].value
     by_position = [argument for argument in call.args if argument.keyword is None]
-    return by_position[index].value if index < len(by_position) else None
+    return by_position[index].value if 0 <= index < len(by_position) else None

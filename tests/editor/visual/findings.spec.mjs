@@ -121,6 +121,7 @@ test("a save shows the findings on their lines, and an edit changes them", async
     }).toPass({ timeout: 90_000 });
     await view.screenshot("quick-fix");
     await ignore.click();
+    await expect(view.lens("(before your edit)").first()).toBeVisible(); // the edit comes after the click
     await view.save();
     await view.onDisk(file, "# fuselight: ignore[");
   });

@@ -131,6 +131,6 @@ def adds_an_object(x, other):  # info: [FL101] "is not compiled"
 # fuselight: an_attribute_that_a_range_has_not(f32[4])
 def an_attribute_that_a_range_has_not(x):  # info: [FL101] "is not compiled"
     return x + range(3).size
-    # warning(2.13, 2.14, 2.15): [GB4841] "python_type"
+    # warning(2.13, 2.14, 2.15): [GB4841] "the type of this object is not known"
     # error: [FL401] "AttributeError"
     # warning(2.11): [GB0059] "`add` cannot be traced"

@@ -312,6 +312,7 @@ class Dropping(torch.nn.Module):
         return functional.dropout(self.last(x) * 2, p=0.5, inplace=True)
 
 
+@pytest.mark.corpora
 def test_numbers_that_are_held_are_the_same_in_eager_and_compiled_code() -> None:
     def call(backend: Callable[..., Any], seed: int = 0) -> CallResults:
         def held(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

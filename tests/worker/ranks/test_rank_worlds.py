@@ -17,6 +17,7 @@ from fuselight.shared.protocol import Answer, Refused
 from fuselight.shared.report import Report, innermost_user_frame
 from fuselight.shared.world_plan import world_plan
 from fuselight_server.explain.findings import findings
+from tests.support.case_files import marked
 from tests.support.live_worker import LiveWorker
 from tests.support.rank_programs import PROGRAMS, RANKS
 from tests.support.rank_records import (
@@ -57,7 +58,7 @@ def test_the_recording_is_of_these_programs() -> None:
     assert recorded_ranks().programs == digest_of_programs()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", marked(PROGRAMS, {"two_dimensions"}))
 def test_as_real_processes(report_of: Callable[[str], Report], name: str) -> None:
     report = report_of(name)
     compare_with_real(report, recorded_ranks().ranks[name])

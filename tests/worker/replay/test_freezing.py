@@ -426,6 +426,7 @@ def test_linear_layers_are_combined() -> None:
     assert "(96, 32)" in code
 
 
+@pytest.mark.corpora
 def test_matrix_multiplications_are_generated_in_cpp() -> None:
     """What the knob `cpp_gemm` needs: a constant weight. The library is left out, so that nothing is timed."""
     model, x = torch.nn.Linear(32, 32).eval(), torch.randn(16, 32)

@@ -68,7 +68,13 @@ def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path)
     assert {"training", "float16 inputs"} <= set(verification.left)
 
 
-@pytest.mark.parametrize("loop", ["while x.requires_grad:\n        time.sleep(0.01)", LOOP_THAT_CATCHES])
+@pytest.mark.parametrize(
+    "loop",
+    [
+        pytest.param("while x.requires_grad:\n        time.sleep(0.01)", marks=pytest.mark.corpora),
+        LOOP_THAT_CATCHES,
+    ],
+)
 def test_a_call_that_never_ends_is_a_difference_unless_the_old_text_does_not_end_either(
     loop: str, live: LiveWorker, tmp_path: Path
 ) -> None:

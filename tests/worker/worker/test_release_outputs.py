@@ -110,6 +110,7 @@ def f(x):
 """The product is 1, and with other rounding the number before it."""
 
 
+@pytest.mark.corpora
 def test_a_value_on_a_rounding_edge_is_no_change(live: LiveWorker, tmp_path: Path) -> None:
     recorded(live, EDGE, tmp_path)
     below = EDGE.replace("whole(product)", "whole(torch.nextafter(product, torch.zeros_like(product)))")

@@ -183,6 +183,7 @@ def without_fork(folder: Path, python: str) -> LiveWorker:
     return live
 
 
+@pytest.mark.corpora
 def test_without_fork_a_run_that_does_not_end_is_sampled(folder: Path) -> None:
     """In processes that are started as users start them: they have the process IDs that the host samples."""
     live = without_fork(folder, sys.executable)

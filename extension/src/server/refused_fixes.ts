@@ -8,7 +8,7 @@
 import * as vscode from "vscode";
 import { inform } from "../workbench/say";
 
-const notOffered = "not offered: ";
+const notOffered = "no fix is offered: ";
 
 export const sayRefusalCommand = "fuselight.sayRefusal";
 

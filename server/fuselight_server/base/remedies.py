@@ -106,8 +106,8 @@ class FindingRemedy:
 
     @property
     def reason(self) -> str:
-        """Of what is refused: `tried and refused: gradients differ`, or `not offered: ...` without a run."""
-        return f"{'tried and refused' if self.is_fix else 'not offered'}: {self.why}"
+        """Of what is refused: `tried and refused: gradients differ`, or `no fix is offered: ...` without a run."""
+        return f"{'tried and refused' if self.is_fix else 'no fix is offered'}: {self.why}"
 
     def as_data(self) -> dict[str, str | bool]:
         """The entry as plain data (docs/report.md)."""

@@ -73,16 +73,16 @@ async def test_fixes_that_no_run_is_needed_for_to_refuse_them_are_in_the_menu_an
     first, *others = await world.actions()
     assert (first.title, first.disabled) == (UNVERIFIED, None)
     assert [(action.title, action.disabled and action.disabled.reason) for action in others] == [
-        (f"Use {kind}", f"not offered: `lr` is no {kind}") for kind in ("cond", "a", "b")
+        (f"Use {kind}", f"no fix is offered: `lr` is no {kind}") for kind in ("cond", "a", "b")
     ], "three at most, and none of a kind that is offered"
     shown = await hover_of(world)
-    assert "Use cond: not offered: `lr` is no cond." in shown
-    assert "Use where: not offered" not in shown
-    assert shown.count("not offered: ") == 3
+    assert "Use cond: no fix is offered: `lr` is no cond." in shown
+    assert "Use where: no fix" not in shown
+    assert shown.count("no fix is offered: ") == 3
     assert "What to do:" in shown, "advice that was not tried stays"
     world.gate.set()
     assert await world.verified() == [VERIFIED, "Use cond", "Use a", "Use b"]
-    assert "not offered: " not in await hover_of(world), "a verified fix comes before everything"
+    assert "no fix is offered: " not in await hover_of(world), "a verified fix comes before everything"
 
 
 @pytest.mark.asyncio
@@ -90,7 +90,7 @@ async def test_a_finding_without_a_fix_says_why_and_a_read_only_file_is_a_reason
     world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
     world.offers(lambda *_: (), *refused("where"))
     (action,) = await world.actions()
-    assert action.disabled == types.CodeActionDisabled("not offered: `lr` is no where")
+    assert action.disabled == types.CodeActionDisabled("no fix is offered: `lr` is no where")
     assert action.diagnostics is not None
     assert world.requests == []
     world.offers(replaced("where", "Use where", FixClass.EXACT))
@@ -99,7 +99,7 @@ async def test_a_finding_without_a_fix_says_why_and_a_read_only_file_is_a_reason
     if os.access(world.path, os.W_OK):  # a superuser may write
         assert action.title == UNVERIFIED
     else:
-        assert action.disabled == types.CodeActionDisabled(f"not offered: {world.path} is read-only")
+        assert action.disabled == types.CodeActionDisabled(f"no fix is offered: {world.path} is read-only")
 
 
 async def report_of(world: FixWorld) -> tuple[str, list[tuple[str, str]]]:
@@ -149,8 +149,8 @@ async def test_a_fix_of_another_kind_of_finding_or_with_limits_is_no_plain_advic
 async def test_the_report_lists_refused_fixes_with_their_reasons(world: FixWorld) -> None:
     world.offers(replaced("where", "Use where", FixClass.EXACT), *refused("cond", "where"))
     untried = [
-        ("Use cond", "line 5: not offered: `lr` is no cond"),
-        ("Use cond", "line 6: not offered: `lr` is no cond"),
+        ("Use cond", "line 5: no fix is offered: `lr` is no cond"),
+        ("Use cond", "line 6: no fix is offered: `lr` is no cond"),
     ]
     assert (await report_of(world))[1] == untried
     assert world.requests == [], "a report verifies nothing"

@@ -479,6 +479,26 @@ def test_a_guard_that_fails_only_later_is_shown_with_what_to_do() -> None:
     assert not any("self.seen" in text for text in (alone.message, *alone.hints))
 
 
+def test_a_step_for_a_later_value_is_not_listed_twice() -> None:
+    """Two entries of a list that waits for a break: both go with it."""
+    first, later = (
+        failed(
+            f"order[{index}] was 1, now {index + 2}",
+            "EQUALS_MATCH",
+            f"order[{index}]",
+            cause=GuardCause.NUMBER,
+        )
+        for index in (0, 1)
+    )
+    facts = report(
+        frames=(Frame("Net.forward", DEF, resumes_at=25),),
+        compiles=tuple(Compile(f"1/{number}", 0, Outcome.COMPILED) for number in (1, 2)),
+        recompiles=(again(first, compile_id="1/1"), again(first, later, compile_id="1/2")),
+    )
+    (finding,) = findings(facts)
+    assert sum("Remove the graph break on line 25" in hint for hint in finding.hints) == 1
+
+
 def test_a_float_that_only_its_type_guards_stays_symbolic() -> None:
     """A running sum, which the graph does not compute with: no result fixes it."""
     total = failed("total was 0.5, now 0.75", kind="EQUALS_MATCH", source="total", cause=GuardCause.NUMBER)

@@ -37,7 +37,8 @@ def remedies_of_group(
     first = _remedies(context, group[0], failure)
     others = [_remedies(context, root, other) for root, other in _of_other_values(context, group)]
     if not others:
-        return (*first, *_of_later(context, group))
+        texts = {remedy.text for remedy in first}
+        return (*first, *(remedy for remedy in _of_later(context, group) if remedy.text not in texts))
     tests = advice(_tests_of_state(context, group))
     return _joined(without_parts((*first, *(remedy for remedies in others for remedy in remedies), *tests)))
 

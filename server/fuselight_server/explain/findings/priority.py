@@ -364,7 +364,7 @@ def _gain(cost: FindingCost, target: str) -> str:
         return f"{cost.limited[0]} reached the recompile limit because of it"
     if cost.breaks:
         split = _split(cost, cost.broken[0] if cost.broken else "the function")
-        return f"{split}{f', and {again}' if again else ''}"
+        return f"{split}{f', and it causes {again}' if again else ''}"
     return f"it causes {again}{', one for each new number' if cost.is_of_each_number else ''}"
 
 

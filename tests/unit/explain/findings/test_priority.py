@@ -67,7 +67,7 @@ def test_a_recompilation_that_no_fix_takes_away_does_not_count() -> None:
     (only,) = [line for line in priorities_of(breaks, expected) if line.cost.line == 22]
     assert "recompilation" not in only.gain
     (both,) = [line for line in priorities_of(breaks, expected, size) if line.cost.line == 22]
-    assert "and 1 recompilation" in both.gain
+    assert "and it causes 1 recompilation" in both.gain
     assert priorities_of((), expected) == ()
 
 
@@ -145,7 +145,7 @@ def test_a_break_that_splits_a_function_and_carries_a_value() -> None:
     )
     assert (
         words(given)[0]
-        == "Fix line 22 of model.py first: it splits Net.forward into 2 graphs, and 1 recompilation (1.2 s)"
+        == "Fix line 22 of model.py first: it splits Net.forward into 2 graphs, and it causes 1 recompilation (1.2 s)"
     )
 
 

@@ -109,3 +109,25 @@ def test_the_forward_of_an_autograd_function_returns_outputs_with_gradients(
         report(breaks=(broken(place, hints=TORCHS),)), read_line=lambda _path, number: text.get(number)
     )
     assert advised in finding.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("registered", "is_hook"),
+    [
+        ("layer.register_forward_hook(self.watch)", True),
+        ("layer.register_forward_pre_hook(watch, with_kwargs=True)", True),
+        ("layer.register_full_backward_hook(self.watch_all)", False),
+        ("self.watch(layer)", False),
+    ],
+)
+def test_a_hook_is_not_told_to_return_the_condition(registered: str, *, is_hook: bool) -> None:
+    text = (
+        "class Probe:\n    def watch(self, module, args, output):\n        if output.isnan().any():\n"
+        f"            print('nan')\n\n    def attach(self, layer):\n        {registered}\n"
+    )
+    lines = dict(enumerate(text.split("\n"), 1))
+    place = at(3, (11, 31), function="Probe.watch")
+    facts = report(breaks=(broken(place, frame_function="Probe.watch", frame_line=2),))
+    (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+    assert any("what a hook returns" in hint for hint in finding.hints) is is_hook
+    assert any(hint.startswith("Return the condition") for hint in finding.hints) is not is_hook

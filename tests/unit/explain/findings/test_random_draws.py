@@ -34,7 +34,6 @@ METHOD = "Dynamo does not know how to trace method `{}` of class `{}`."
     [
         ("y = x * self.rng.normal(0, 1)", "self.rng.normal(0, 1)", "normal", True),
         ("y = x[: int(rng.integers(3))]", "rng.integers(3)", "integers", False),
-        ("y = x[rng.permutation(3)]", "rng.permutation(3)", "permutation", False),
     ],
 )
 def test_a_generator_of_numpy_draws_outside(
@@ -49,6 +48,23 @@ def test_a_generator_of_numpy_draws_outside(
     assert finding.hints[0].startswith(DRAW)
     assert any(hint.startswith(WITH_TORCH) for hint in finding.hints) is with_torch
     assert not any("Avoid calling" in hint for hint in finding.hints)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expression", "text"),
+    [
+        ("y = x[rng.permutation(3)]", "rng.permutation(3)", METHOD.format("permutation", "Generator")),
+        ("random.shuffle(order)", "random.shuffle(order)", "Dynamo does not trace `Random.shuffle`."),
+        ("kept = random.sample(rows, 4)", "random.sample(rows, 4)", "Dynamo does not trace `Random.sample`."),
+    ],
+)
+def test_an_order_is_drawn_as_a_tensor_to_index_with(statement: str, expression: str, text: str) -> None:
+    gb = "GB0156" if "Generator" in text else "GB0007"
+    finding = finding_of(
+        statement, expression, gb=gb, explanation=text, types=("Marked as skipped",), reason=text
+    )
+    assert any("torch.randperm(n)" in hint for hint in finding.hints)
+    assert not any(hint.startswith(DRAW) for hint in finding.hints)
 
 
 def test_a_method_that_draws_nothing_keeps_the_hint_of_torch() -> None:

@@ -25,6 +25,15 @@ _DRAW_STEP = (
     f"Draw the number {_OUTSIDE}, and pass it in: as a tensor if the code only computes with it, else as a Python "
     "number"
 )
+_ORDER_STEPS = (
+    f"Draw the order {_OUTSIDE}, and pass it in as a tensor of positions to index with",
+    (
+        "Or draw it with torch.randperm(n), whose first k elements are a sample of k, and index with the tensor: the "
+        "order is then another"
+    ),
+)
+_ORDERS = frozenset({"shuffle", "sample", "permutation"})
+"""Methods that draw an order of elements, or some of them."""
 _CREATE_STEP = f"Create the generator and draw {_OUTSIDE}, and pass the numbers in"
 _OF_PYTHON = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _OF_NUMPY = re.compile(r"\b(?:RandomState|Generator)\.\w+")
@@ -77,6 +86,8 @@ def _steps(context: Context, at: Location) -> tuple[str, ...]:
     """What to do about a draw; torch's own draws are no numbers of Python, which an index and `int` need."""
     tree = tree_around(context, at)
     node = _expression(tree, at)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ORDERS:
+        return _ORDER_STEPS
     outer = parents_of(tree).get(node) if tree is not None and node is not None else None
     needs_number = isinstance(outer, (ast.Subscript, ast.Slice)) or (
         isinstance(outer, ast.Call) and ast.unparse(outer.func) in _OF_NUMBERS

@@ -35,6 +35,7 @@ from fuselight_server.base.remedies import RemedyState
 from fuselight_server.explain.findings.breaks.break_costs import by_function, sides_of
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
 from fuselight_server.explain.findings.breaks.generators import is_lone_comprehension
+from fuselight_server.explain.findings.breaks.not_compiled import has_graph
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
@@ -72,6 +73,8 @@ class FindingCost:
     """Whether its results are wrong without a message."""
     eager: tuple[str, ...] = ()
     """Functions that run in eager mode as a whole because of it."""
+    partly: tuple[str, ...] = ()
+    """Of these, those of which an earlier part, or another call, has a graph."""
     is_target_eager: bool = False
     """Whether the target's own function is one of them."""
     limited: tuple[str, ...] = ()
@@ -354,11 +357,12 @@ def _gain(cost: FindingCost, target: str) -> str:
     if cost.ends_run:
         return "the run ends there"
     if cost.eager:
-        if target and target != "__main__":
+        if target and target != "__main__" and not cost.partly:
             return f"all of {target} runs in eager mode because of it"
         first, *others = cost.eager
         more = f" and {format_count(len(others), 'more function')}" if others else ""
-        return f"all of {first}{more} {'run' if others else 'runs'} in eager mode because of it"
+        whole = "the rest" if first in cost.partly else "all"
+        return f"{whole} of {first}{more} {'run' if others else 'runs'} in eager mode because of it"
     again = _again(cost)
     if cost.limited:
         return f"{cost.limited[0]} reached the recompile limit because of it"
@@ -472,7 +476,8 @@ def _add_eager(
             if is_pythons_own(uncompiled_code.location.path):
                 eager = cost.eager  # as the method that reads a cached property: nobody asked to compile it
             is_target = cost.is_target_eager or uncompiled_code.function == own
-            keep(replace(cost, eager=eager, is_target_eager=is_target))
+            partly = (*cost.partly, function) if has_graph(context, uncompiled_code) else cost.partly
+            keep(replace(cost, eager=eager, is_target_eager=is_target, partly=partly))
         elif uncompiled_code.kind in _LIMITS:
             stopped = next(
                 (item for item in context.report.recompiles if _stopped_at(item, uncompiled_code.location)),

@@ -110,7 +110,7 @@ def _is_worth_telling(context: Context, uncompiled_code: NotCompiled) -> bool:
     if uncompiled_code.kind is Kind.NO_TENSORS:
         return not (
             _called_from_eager(context, uncompiled_code)
-            or _has_graph(context, uncompiled_code)
+            or has_graph(context, uncompiled_code)
             or _is_traced(context, uncompiled_code)
             or calls_compiled(context, uncompiled_code.location.path, uncompiled_code.function)
         )
@@ -141,8 +141,8 @@ def _called_from_eager(context: Context, uncompiled_code: NotCompiled) -> bool:
     return any((above.path, above.function) in known for above in uncompiled_code.caller)
 
 
-def _has_graph(context: Context, uncompiled_code: NotCompiled) -> bool:
-    """Whether another call of the function gave a graph."""
+def has_graph(context: Context, uncompiled_code: NotCompiled) -> bool:
+    """Whether another call of the function, or an earlier part of it, gave a graph."""
     return any(
         (frame := context.frame_of(item)) is not None
         and (frame.location.path, frame.location.line)
@@ -172,7 +172,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     stopped = _stopped(context, uncompiled_code) if uncompiled_code.kind in _LIMITS else None
     part = resumed_at(context, stopped) if stopped is not None else None
     # A resumption of it was skipped, after a part of it was compiled.
-    partly = uncompiled_code.kind is Kind.SKIPPED and _has_graph(context, uncompiled_code)
+    partly = uncompiled_code.kind is Kind.SKIPPED and has_graph(context, uncompiled_code)
     title = _TITLES[uncompiled_code.kind].format(name)
     if is_comprehension(name):
         what = written_name(context, name, uncompiled_code.location)

@@ -136,7 +136,10 @@ def test_what_an_operator_of_a_library_raises_names_its_line() -> None:
     "inner",
     [
         RuntimeError("There was no fake impl registered for <CustomOpDef(lib::op)>."),
-        NotImplementedError("Could not run 'lib::op' with arguments from the 'Meta' backend."),
+        NotImplementedError(
+            "lib::op: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
+            "registered."
+        ),
     ],
 )
 def test_an_operator_without_a_fake_implementation_is_named_as_such(inner: Exception) -> None:

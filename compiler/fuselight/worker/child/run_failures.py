@@ -51,7 +51,7 @@ _ONLY_COMPILED = (
 _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 """Type of the exception by which torch.compile reports that an operator refused fake tensors."""
 
-_WITHOUT_FAKE = re.compile(r"no fake impl|'Meta' backend")
+_WITHOUT_FAKE = re.compile("no fake impl")
 """In the messages by which torch says that an operator has no fake implementation."""
 
 _INTERNAL_ERROR = "InternalTorchDynamoError"

@@ -61,6 +61,7 @@ def test_an_if_that_fills_a_cache_is_named(body: str, line: int, failure: GuardF
     first = _hints(body, line, failure)[0]
     assert first.startswith("Run the `if` on line ")
     assert f"which sets {sets}, {OUTSIDE}" in first
+    assert first.endswith("This change of the code cannot be tried here")
 
 
 @pytest.mark.parametrize(

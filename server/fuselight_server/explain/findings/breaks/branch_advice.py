@@ -116,7 +116,7 @@ def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvi
 
 _OF_HOOK = (
     "Store the condition as a tensor, as in an entry of a dict, and do what depends on it after the call, outside the "
-    "compiled code: what a hook returns replaces what the module passes on"
+    "compiled code: what a hook returns takes the place of a value of the program"
 )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common.source_tree import tree_around
+from fuselight_server.explain.findings.recompilations.changed_containers import NOT_TRIED
 
 if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure
@@ -32,7 +33,7 @@ def of_filled_cache(context: Context, failure: GuardFailure) -> tuple[str, ...]:
                 shown = format_list([f"`{name}`" for name in names])
                 text = (
                     f"Run the `if` on line {node.lineno}, which sets {shown}, outside the compiled code, before the "
-                    "call: code that sets what it reads is compiled for each state that it leaves"
+                    f"call: code that sets what it reads is compiled for each state that it leaves. {NOT_TRIED}"
                 )
                 return (text,)
     return ()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch._inductor import inductor_prims
+from torch._inductor.graph import GraphLowering
 from torch._inductor.select_algorithm import extern_kernels
 
 from fuselight.adapters.torch_api.inductor.kernel_recording import (
@@ -128,7 +132,7 @@ def test_right_dropout_is_never_suspected(*, has_mask: bool) -> None:
     for seed in _LARGEST_IS_DROPPED:
         replay = replayed_dropout(seed, has_mask=has_mask).replay
         assert (replay.kernel, replay.judged) == ("", 1 + has_mask), replay
-        assert replay.unjudged == {"a few random numbers": 1}
+        assert (replay.unjudged, replay.not_evaluated) == ({}, 0), "a seed is no value to judge"
 
 
 def test_a_wrong_factor_of_dropout_is_seen_next_to_the_mask_that_the_kernel_drew() -> None:
@@ -210,3 +214,129 @@ def test_what_reads_memory_by_strides_is_not_evaluated() -> None:
     lowered.buffers = {"buf0": RecordedBuffer("buf0", "triton_per_0.run", of_kernel)}
     replay = replay_kernels([lowered]).replay
     assert (replay.kernel, replay.not_evaluated) == ("", 1), replay
+    lowered.buffers["buf0"].value.copy_((given + 1).sum(1))  # as the tensor was laid out when it was traced
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.judged) == ("", 1), replay
+
+
+def summed_in_parts(total: float) -> LoweredGraph:
+    """A sum in two kernels, of which the first writes parts that no operator has."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    whole = graph.call_function(torch.ops.aten.sum.default, (x,))
+    graph.output((whole,))
+    x.meta["val"], whole.meta["val"] = torch.empty(8, 8, device="meta"), torch.empty((), device="meta")
+    lowered = LoweredGraph(graph, {"buf1": whole}, inputs={"x": torch.ones(8, 8)})
+    parts = torch.tensor([24.0, total - 24])
+    lowered.buffers = {
+        "buf0": RecordedBuffer("buf0", "triton_red_0.run", parts, launch=1),
+        "buf1": RecordedBuffer("buf1", "triton_per_1.run", parts.sum(), launch=2),
+    }
+    lowered.launches = {1: ("buf0",), 2: ("buf0", "buf1")}
+    return lowered
+
+
+def test_a_part_of_a_reduction_is_judged_by_its_result() -> None:
+    replay = replay_kernels([summed_in_parts(64.0)]).replay
+    assert (replay.kernel, replay.judged, replay.unmapped) == ("", 2, 0)
+    replay = replay_kernels([summed_in_parts(60.0)]).replay
+    assert (replay.kernel, replay.judged, replay.unmapped) == ("triton_per_1.run", 1, 1)
+    unread = summed_in_parts(64.0)
+    unread.launches[2] = ("buf1",)
+    assert replay_kernels([unread]).replay.unjudged == {"of no operator": 1}
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+def test_what_two_kernels_write_is_judged_after_the_second(factor: float) -> None:
+    graph = torch.fx.Graph()
+    x, rows = graph.placeholder("x"), graph.placeholder("rows")
+    zeros = graph.call_function(torch.ops.aten.full.default, ([4, 8], 0.0))
+    drawn = graph.call_function(torch.ops.aten.rand_like.default, (x,))
+    table = graph.call_function(torch.ops.aten.index_put.default, (zeros, [rows], drawn, True))
+    graph.output((table, drawn))
+    for node, shape in ((x, (16, 8)), (zeros, (4, 8)), (drawn, (16, 8)), (table, (4, 8))):
+        node.meta["val"] = torch.empty(shape, device="meta")
+    given, index = torch.rand(16, 8, generator=torch.Generator().manual_seed(0)), torch.arange(16) % 4
+    lowered = LoweredGraph(graph, {"buf0": table, "buf1": drawn}, inputs={"x": given, "rows": index})
+    added = torch.zeros(4, 8).index_put((index,), given, accumulate=True)
+    lowered.buffers = {
+        "buf0": RecordedBuffer("buf0", "cpp_0", torch.zeros(4, 8), added * factor, launch=1, last_launch=3),
+        "buf1": RecordedBuffer("buf1", "cpp_1", given, launch=2),
+    }
+    replay = replay_kernels([lowered]).replay
+    unjudged = {} if factor == 1.0 else {"written again by a later kernel": 1}
+    assert (replay.kernel, replay.unjudged) == ("", unjudged), replay
+
+
+@pytest.mark.parametrize("kernel", ["torch.ops.own.doubled", "cpp_fused_doubled_0"])
+def test_a_library_call_without_a_form_in_float64_is_compared_with_itself(kernel: str) -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is torch.float64:
+            raise ValueError("no float64")
+        return x * 2
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    twice = graph.call_function(doubled, (x,))
+    graph.output((twice,))
+    for node in (x, twice):
+        node.meta["val"] = torch.empty(16, device="meta")
+    given = torch.linspace(1, 2, 16)
+    lowered = LoweredGraph(graph, {"buf0": twice}, inputs={"x": given})
+    lowered.buffers = {"buf0": RecordedBuffer("buf0", kernel, given * 2)}
+    replay = replay_kernels([lowered]).replay
+    is_library = kernel.startswith("torch.ops.")
+    assert (replay.judged, replay.not_evaluated) == ((1, 0) if is_library else (0, 1))
+    lowered.buffers["buf0"].value.mul_(1.1)
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.judged, replay.not_evaluated) == ("", 0, 1), "float64 has not confirmed it"
+
+
+_GENERATED = """
+def call(args):
+    x, = args
+    args.clear()
+    buf0 = empty()
+    cpp_fused_0(x, buf0)
+    buf1 = buf0; del buf0  # reuse
+    buf2 = empty()
+    cpp_fused_1(buf1, buf2)
+    buf3 = reinterpret_tensor(buf1, (4,), (1,), 0); del buf1  # reuse
+    cpp_fused_2(buf2, buf3)
+    buf4 = x; del x  # reuse
+    cpp_fused_3(buf4)
+    return (buf2, buf3, buf4)
+"""
+
+
+def test_memory_that_is_used_again_is_a_value_once_a_kernel_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "generated.py"
+    path.write_text(_GENERATED)
+    spec = importlib.util.spec_from_file_location("generated", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    vars(module).update(
+        empty=lambda: torch.zeros(4),
+        reinterpret_tensor=lambda tensor, *_: tensor,
+        cpp_fused_0=lambda x, made: made.copy_(x + 1),
+        cpp_fused_1=lambda read, made: made.copy_(read * 2),  # its first argument is read alone
+        cpp_fused_2=lambda read, made: made.copy_(read - 1),
+        cpp_fused_3=lambda read: read,  # a result that it forgets
+    )
+    monkeypatch.setattr(GraphLowering, "compile_to_module", lambda _lowering: module)
+    recorder, lowering = (
+        KernelRecorder(),
+        types.SimpleNamespace(module=torch.fx.GraphModule({}, torch.fx.Graph())),
+    )
+    with recorder.active():
+        GraphLowering.compile_to_module(lowering)  # type: ignore[arg-type]
+        with recorder.recording():
+            module.call([torch.arange(4.0)])
+    (graph,) = recorder.graphs
+    assert list(graph.buffers) == ["buf0", "buf2", "buf3", "buf4"]
+    assert graph.buffers["buf3"].value.tolist() == [1, 3, 5, 7]
+    assert list(graph.launches.values())[1] == ("buf1", "buf2")

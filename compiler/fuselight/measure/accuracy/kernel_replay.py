@@ -2,14 +2,16 @@
 
 The operators run from buffers that earlier kernels wrote, in their own dtype and in float64, so that an error is the
 kernel's own: not from what the same kernel wrote, which it has with more digits. Masks and random numbers that a kernel
-wrote are taken as it wrote them; operators that draw others are compared by their distribution. Invariant: a buffer is
-called wrong only if it holds the value of no other operator of its graph that was tried, and if no later kernel writes
-it.
+wrote are taken as it wrote them; operators that draw others are compared by their distribution. What several kernels
+write is judged after the last of them, and a part of a result, of which there is no operator, by what is made of it.
+Invariant: a buffer is called wrong only if it holds the value of no other operator of its graph that was tried, and if
+no later kernel writes it.
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +34,13 @@ _MEAN_STEPS = 1.0
 _REDUCTIONS = ("aten.sum", "aten.mean", "aten.mm", "aten.bmm", "aten.addmm")
 _WORDS = 200
 _WRITTEN_AGAIN = "written again by a later kernel"
+_NO_OPERATOR = "of no operator"
+_NO_VALUE = "no value"
+"""Of a buffer that there is nothing to judge of."""
+_AS_STRIDED = "aten.as_strided"
+_LIBRARY_CALLS = ("torch.ops.", "extern_kernels.", "aten.")
+"""Starts of the names of kernels that are the operator itself."""
+_SEEDS, _FUSED_ATTENTION = "prims.inductor_seed", "aten._scaled_dot_product"
 _MAX_TRIED = 24
 """Other operators whose value a buffer may have."""
 Values = Mapping[torch.fx.Node, torch.Tensor]
@@ -53,19 +62,22 @@ def replay_kernels(graphs: Sequence[LoweredGraph]) -> ReplayedLine:
     first: tuple[RecordedBuffer, _Judged] | None = None
     for graph in graphs:
         cut: dict[torch.fx.Node, torch.Tensor] = _inputs_of(graph)
+        verdicts: dict[str, _Judged] = {}
         for of_kernel in _by_kernel(graph):
             written: dict[torch.fx.Node, torch.Tensor] = {}
             for buffer in of_kernel:
                 masks = {node: value for node, value in written.items() if not value.is_floating_point()}
-                judged = _judged(graph, buffer, {**cut, **masks})
-                counts[judged.kind] += 1
-                if judged.why:
-                    unjudged[judged.why[:_WORDS]] += 1
+                judged = verdicts[buffer.name] = _judged(graph, buffer, {**cut, **masks})
                 if judged.wrong is not None and first is None:
                     first = buffer, judged
                 if judged.node is not None:
                     written[judged.node] = judged.value
             cut.update(written)
+        for judged in _with_parts(graph, verdicts):
+            if judged.kind != _NO_VALUE:
+                counts[judged.kind] += 1
+            if judged.why:
+                unjudged[judged.why[:_WORDS]] += 1
     counts["unjudged"] = dict(unjudged)
     if first is None or first[1].wrong is None or first[1].node is None:
         return ReplayedLine(KernelReplay(**counts))
@@ -77,17 +89,49 @@ def replay_kernels(graphs: Sequence[LoweredGraph]) -> ReplayedLine:
 
 
 def _by_kernel(graph: LoweredGraph) -> Iterator[list[RecordedBuffer]]:
-    """The buffers that each kernel wrote, in the order of their operators: a mask before its reader."""
+    """The buffers that each kernel wrote last, in the order of their operators: a mask before its reader."""
     order = {node: at for at, node in enumerate(graph.graph.nodes)}
 
     def place(buffer: RecordedBuffer) -> int:
         node = graph.nodes.get(buffer.name)
         return len(order) if node is None else order.get(node, len(order))
 
+    def written(buffer: RecordedBuffer) -> int:
+        return buffer.last_launch or buffer.launch
+
     for _, buffers in itertools.groupby(
-        graph.buffers.values(), key=lambda buffer: (buffer.kernel, buffer.launch)
+        sorted(graph.buffers.values(), key=written), key=lambda buffer: (written(buffer), buffer.kernel)
     ):
         yield sorted(buffers, key=place)
+
+
+def _with_parts(graph: LoweredGraph, verdicts: dict[str, _Judged]) -> Iterator[_Judged]:
+    """The verdicts, with those on parts of results, as the sums of a reduction that two kernels make.
+
+    A part is right if what the next kernel makes of it is: that is compared with operators that know of no part.
+    """
+    written: dict[int, list[str]] = {}
+    for buffer in graph.buffers.values():
+        for launch in {buffer.launch, buffer.last_launch} - {0}:
+            written.setdefault(launch, []).append(buffer.name)
+
+    def reads(name: str) -> Iterator[list[_Judged]]:
+        first = graph.buffers[name].launch
+        for launch, names in graph.launches.items():
+            if launch > first and name in names:
+                yield [verdicts[other] for other in written.get(launch, ()) if other != name]
+
+    for name, judged in reversed(verdicts.items()):
+        if judged.why != _NO_OPERATOR:
+            continue
+        results = [[each for each in made if each.why != _NO_OPERATOR] for made in reads(name)]
+        if any(made and all(map(_is_right, made)) for made in results):
+            verdicts[name] = replace(judged, kind="judged", why="")
+    yield from verdicts.values()
+
+
+def _is_right(judged: _Judged) -> bool:
+    return judged.kind == "judged" and judged.wrong is None
 
 
 @dataclass(frozen=True)
@@ -95,7 +139,7 @@ class _Judged:
     """What is known of one buffer."""
 
     kind: str
-    """`judged`, `unmapped` or `not_evaluated`."""
+    """`judged`, `unmapped`, `not_evaluated` or `_NO_VALUE`."""
     value: torch.Tensor
     """What its readers get."""
     node: torch.fx.Node | None = None
@@ -111,6 +155,8 @@ class _Judged:
 def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged:
     node = graph.nodes.get(buffer.name)
     values = [buffer.value] if buffer.last is None else [buffer.last, buffer.value]
+    if node is not None and _is_seed(node):
+        return _Judged(_NO_VALUE, values[0], node)
     if node is None or not _is_like(node, buffer.value):
         why = _why_unmapped(node, buffer.value)
         return _of_other_node(graph, buffer, cut) or _Judged("unmapped", values[0], why=why)
@@ -125,12 +171,26 @@ def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged
         return _of_drawn(graph, buffer, node, cut)
     except Exception as error:  # noqa: BLE001 - an operator may lack a form in float64
         words = f"{node.target}: {type(error).__name__}: {first_line(error)}"
-        return _of_other_node(graph, buffer, cut) or _Judged("not_evaluated", values[0], node, words)
+        kind = "judged" if _is_same_call(buffer, node, cut) else "not_evaluated"
+        unevaluated = _Judged(kind, values[0], node, words if kind == "not_evaluated" else "")
+        return (_of_other_node(graph, buffer, cut) if unevaluated.why else None) or unevaluated
+    return _of_difference(graph, buffer, node, cut, wrong)
+
+
+def _of_difference(
+    graph: LoweredGraph,
+    buffer: RecordedBuffer,
+    node: torch.fx.Node,
+    cut: Values,
+    wrong: tuple[float, float] | None,
+) -> _Judged:
+    """The verdict on a buffer that does not have the value of the operator that Inductor names."""
     other = _of_other_node(graph, buffer, cut)
     if other is not None:  # Inductor's origin of a buffer may be of its neighbor
         return replace(other, kind="unmapped", why="of another operator than Inductor says")
-    why = _why_not_accused(buffer)
-    return _Judged("not_evaluated" if why else "judged", values[0], node, why, None if why else wrong)
+    value = buffer.value if buffer.last is None else buffer.last
+    why = _why_not_accused(buffer) or _why_of_memory(node, cut)
+    return _Judged("not_evaluated" if why else "judged", value, node, why, None if why else wrong)
 
 
 def _of_drawn(graph: LoweredGraph, buffer: RecordedBuffer, node: torch.fx.Node, cut: Values) -> _Judged:
@@ -161,6 +221,42 @@ def _why_not_accused(buffer: RecordedBuffer) -> str:
     if buffer.last is not None:
         return _WRITTEN_AGAIN
     return "" if buffer.value.is_floating_point() else "integers that differ, as indices of equal values may"
+
+
+def _why_of_memory(node: torch.fx.Node, cut: Values) -> str:
+    """Why a value that differs may be right: what it is computed from reads memory as a kernel laid it out."""
+    seen, waiting = {node}, [node]
+    while waiting:
+        each = waiting.pop()
+        if str(each.target).startswith(_AS_STRIDED):
+            return f"{node.target}: it reads memory as a kernel laid it out"
+        more = [other for other in each.all_input_nodes if other not in seen and other not in cut]
+        seen.update(more)
+        waiting += more
+    return ""
+
+
+def _is_seed(node: torch.fx.Node) -> bool:
+    """Whether a value is the state of a generator, which is the input of what draws."""
+    source = node.args[0] if node.target is operator.getitem else None
+    expected = node.meta.get("val")
+    return str(node.target).startswith(_SEEDS) or (
+        isinstance(source, torch.fx.Node)
+        and str(source.target).startswith(_FUSED_ATTENTION)
+        and isinstance(expected, torch.Tensor)
+        and not expected.is_floating_point()
+    )
+
+
+def _is_same_call(buffer: RecordedBuffer, node: torch.fx.Node, cut: Values) -> bool:
+    """Whether a library call has returned what the operator itself does, of which there is no form in float64."""
+    if not buffer.kernel.startswith(_LIBRARY_CALLS):
+        return False
+    try:
+        own = drawn_values.once(lambda: _evaluated(node, cut, is_wide=False))
+        return not _is_wrong(_errors_between(buffer.value, own, own.double()))
+    except Exception:  # noqa: BLE001 - an input may have no value
+        return False
 
 
 def _of_other_node(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged | None:
@@ -196,7 +292,7 @@ def _is_trivial(value: torch.Tensor) -> bool:
 
 def _why_unmapped(node: torch.fx.Node | None, value: torch.Tensor) -> str:
     if node is None:
-        return "of no operator"
+        return _NO_OPERATOR
     expected = node.meta.get("val")
     if not isinstance(expected, torch.Tensor):
         return f"{node.target}: of an operator with several results"
@@ -244,13 +340,19 @@ def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
         return (0.0, 0.0), (0.0, 0.0), not is_equal
     known: dict[torch.fx.Node, Any] = {}
     wide = _evaluated(node, cut, is_wide=True, known=known)
+    return _errors_between(value, own, wide, _magnitude(node, {**cut, **known}))
+
+
+def _errors_between(
+    value: torch.Tensor, own: torch.Tensor, wide: torch.Tensor, magnitude: torch.Tensor | None = None
+) -> _Errors:
+    """The same of values that are known; `magnitude`: the scale of rounding, if it is more than the result's."""
     finite = value.isfinite() & own.isfinite() & wide.isfinite()
     places = (_kinds(value) != _kinds(own)) & (_kinds(value) != _kinds(wide.to(value.dtype)))
     if not bool(finite.any()):
         return (0.0, 0.0), (0.0, 0.0), bool(places.any())
     exact = wide[finite]
     size = torch.maximum(exact.abs(), exact.square().mean().sqrt())
-    magnitude = _magnitude(node, {**cut, **known})
     if magnitude is not None:
         size = torch.maximum(size, magnitude[finite])
     step = torch.finfo(value.dtype).eps * size.clamp_min(torch.finfo(value.dtype).tiny)
@@ -292,9 +394,9 @@ def _evaluated(
             return _widened(getattr(other.graph.owning_module, str(other.target)), is_wide=is_wide)
         if other.op != "call_function":
             raise ValueError(f"{other.name} is an input without a value")
-        if str(other.target).startswith("aten.as_strided"):
-            raise ValueError("it reads memory as a kernel laid it out")
         args, kwargs = map_arg((other.args, other.kwargs), value_of)
+        if str(other.target).startswith(_AS_STRIDED):
+            args = (_as_traced(other.all_input_nodes[0], args[0]), *args[1:])
         target: Any = other.target
         if is_wide:
             args = tuple(_wide_dtype(part) for part in args)
@@ -304,6 +406,15 @@ def _evaluated(
 
     with torch.no_grad():
         return value_of(node) if node.op == "placeholder" else run(node)
+
+
+def _as_traced(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+    """The value with the strides that its operator had when it was traced. Raises ValueError if gaps are between."""
+    traced: torch.Tensor = node.meta["val"]
+    same = torch.empty_strided(traced.shape, traced.stride(), dtype=value.dtype, device=value.device)
+    if same.untyped_storage().nbytes() != same.numel() * same.element_size():
+        raise ValueError("it reads memory as a kernel laid it out")
+    return same.copy_(value)
 
 
 def _widened(value: Any, *, is_wide: bool) -> Any:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import itertools
 import re
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +53,8 @@ class RecordedBuffer:
     """What later kernels have made of it, as those of a scatter into zeros; None if no other kernel writes it."""
     launch: int = 0
     """Which launch of a kernel wrote it first."""
+    last_launch: int = 0
+    """Which one wrote `last`; 0 if there is none."""
 
 
 @dataclass
@@ -66,6 +70,8 @@ class LoweredGraph:
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, RecordedBuffer] = field(default_factory=dict)
     """In the order in which kernels wrote them."""
+    launches: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """The buffers that each launch of a kernel is given or returns."""
 
 
 class KernelRecorder:
@@ -76,6 +82,8 @@ class KernelRecorder:
         """Those that have run while they were recorded."""
         self._known: list[tuple[Any, LoweredGraph]] = []
         self._room = self._launches = 0
+        self._reused: dict[str, torch.Tensor] = {}
+        """Buffers in the memory of another one, as it was before a kernel has written them."""
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -145,26 +153,41 @@ class KernelRecorder:
             for name, value in values.items()
             if isinstance(value, torch.Tensor) and self._room >= 0
         }
-        graph.buffers = {}
+        graph.buffers, graph.launches, self._reused = {}, {}, {}
         if graph not in self.graphs:
             self.graphs.append(graph)
+
+    def reuse(self, values: Mapping[str, Any], name: str) -> None:
+        """A buffer gets the memory of another one, whose value it has until a kernel writes it.
+
+        None does if the value is read by the rest of the same kernel alone: the memory is then an input of it.
+        """
+        if self._room >= 0:
+            self._reused[name] = self._copy(values[name])
 
     def after(
         self, graph: LoweredGraph, kernel: str, values: Mapping[str, Any], names: Sequence[str]
     ) -> None:
         """A kernel has run on what has these names."""
         self._launches += 1
-        for name in names:
-            value = values.get(name)
-            if not isinstance(value, torch.Tensor) or not _BUFFER.match(name):
-                continue
+        buffers = [
+            name for name in names if _BUFFER.match(name) and isinstance(values.get(name), torch.Tensor)
+        ]
+        graph.launches[self._launches] = tuple(buffers)
+        for name in buffers:
+            value = values[name]
+            if name in self._reused:
+                if _is_same(self._reused[name], value):
+                    continue
+                self._room += value.numel() * value.element_size()
+                del self._reused[name]
             known = graph.buffers.get(name)
             if known is None and self._room >= 0:
                 graph.buffers[name] = RecordedBuffer(name, kernel, self._copy(value), launch=self._launches)
             elif known is not None and self._room >= 0:
                 before = known.value if known.last is None else known.last
                 if not _is_same(before, value):
-                    known.last = self._copy(value)
+                    known.last, known.last_launch = self._copy(value), self._launches
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
         self._room -= tensor.numel() * tensor.element_size()
@@ -183,6 +206,9 @@ class _Hooks:
 
     def after(self, kernel: str, values: Mapping[str, Any], names: Sequence[str]) -> None:
         self.recorder.after(self.graph, kernel, values, names)
+
+    def reuse(self, values: Mapping[str, Any], name: str) -> None:
+        self.recorder.reuse(values, name)
 
 
 def _is_same(kept: torch.Tensor, value: torch.Tensor) -> bool:
@@ -208,34 +234,60 @@ def _recording_code(path: str) -> types.CodeType | None:
     if len(calls) != 1:
         return None
     (call,) = calls
-    call.body = list(_with_hooks(call.body, {}, first=True))
+    returned = {
+        node.id
+        for statement in ast.walk(call)
+        if isinstance(statement, ast.Return)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name)
+    }
+    call.body = list(_with_hooks(call.body, {}, returned, first=True))
     module_code = compile(ast.fix_missing_locations(ast.Module([call], [])), path, "exec")
     return next(constant for constant in module_code.co_consts if isinstance(constant, types.CodeType))
 
 
-def _with_hooks(body: Sequence[ast.stmt], returned: dict[str, str], *, first: bool) -> Iterator[ast.stmt]:
-    """The statements with a hook after each that makes a buffer; `returned` gets names with the kernel they are of."""
-    for statement in body:
+def _with_hooks(
+    body: Sequence[ast.stmt], of_kernels: dict[str, str], results: AbstractSet[str], *, first: bool
+) -> Iterator[ast.stmt]:
+    """The statements with a hook after each that makes a buffer; `of_kernels` gets names with the kernel they are of.
+
+    `results`: names that the call returns, which a kernel has to have written.
+    """
+    for statement, following in itertools.zip_longest(body, body[1:]):
         for name in ("body", "orelse"):
             inner = getattr(statement, name, None)
             if isinstance(inner, list):
-                setattr(statement, name, list(_with_hooks(inner, returned, first=False)))
+                setattr(statement, name, list(_with_hooks(inner, of_kernels, results, first=False)))
         yield statement
+        reused = _reused(statement, following)
+        if reused and reused not in results:
+            yield from ast.parse(f"{_RECORDER}.reuse(locals(), {reused!r})").body
         is_unpacked = isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "args"
         if first and is_unpacked:
             yield from ast.parse(f"{_RECORDER}.begin(locals())").body
-        kernel = _kernel_of(statement, returned)
+        kernel = _kernel_of(statement, of_kernels)
         if kernel:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
-            returned.update({target.id: kernel for target in targets if isinstance(target, ast.Name)})
+            of_kernels.update({target.id: kernel for target in targets if isinstance(target, ast.Name)})
             names = sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)})
             yield from ast.parse(f"{_RECORDER}.after({kernel!r}, locals(), {names!r})").body
 
 
-def _kernel_of(statement: ast.stmt, returned: Mapping[str, str]) -> str:
+def _reused(statement: ast.stmt, following: ast.stmt | None) -> str:
+    """The name that gets the memory of another one, as in `buf3 = buf1; del buf1`; empty if none does."""
+    if not isinstance(statement, ast.Assign) or not isinstance(following, ast.Delete):
+        return ""
+    value = statement.value
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor":
+        value = value.args[0]
+    name, gone = ast.unparse(statement.targets[0]), ast.unparse(following.targets[0])
+    return name if isinstance(value, ast.Name) and value.id == gone and _BUFFER.match(name) else ""
+
+
+def _kernel_of(statement: ast.stmt, of_kernels: Mapping[str, str]) -> str:
     """The kernel that a statement launches, or that has returned what it takes apart; empty if there is none."""
     value = getattr(statement, "value", None)
     if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
-        return returned.get(value.value.id, "")
+        return of_kernels.get(value.value.id, "")
     kernel = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
     return kernel if _KERNEL.match(kernel) else ""

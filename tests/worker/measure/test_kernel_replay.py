@@ -322,9 +322,9 @@ def test_memory_that_is_used_again_is_a_value_once_a_kernel_writes_it(
     vars(module).update(
         empty=lambda: torch.zeros(4),
         reinterpret_tensor=lambda tensor, *_: tensor,
-        cpp_fused_0=lambda x, made: made.copy_(x + 1),
-        cpp_fused_1=lambda read, made: made.copy_(read * 2),  # its first argument is read alone
-        cpp_fused_2=lambda read, made: made.copy_(read - 1),
+        cpp_fused_0=lambda x, result: result.copy_(x + 1),
+        cpp_fused_1=lambda read, result: result.copy_(read * 2),  # its first argument is read alone
+        cpp_fused_2=lambda read, result: result.copy_(read - 1),
         cpp_fused_3=lambda read: read,  # a result that it forgets
     )
     monkeypatch.setattr(GraphLowering, "compile_to_module", lambda _lowering: module)

@@ -124,8 +124,8 @@ def _with_parts(graph: LoweredGraph, verdicts: dict[str, _Judged]) -> Iterator[_
     for name, judged in reversed(verdicts.items()):
         if judged.why != _NO_OPERATOR:
             continue
-        results = [[each for each in made if each.why != _NO_OPERATOR] for made in reads(name)]
-        if any(made and all(map(_is_right, made)) for made in results):
+        by_launch = [[each for each in results if each.why != _NO_OPERATOR] for results in reads(name)]
+        if any(results and all(map(_is_right, results)) for results in by_launch):
             verdicts[name] = replace(judged, kind="judged", why="")
     yield from verdicts.values()
 

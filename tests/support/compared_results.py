@@ -71,6 +71,8 @@ class ScriptedProgram:
     random: frozenset[int] = frozenset()
     draws: RandomDraws | None = None
     """What the random numbers of these calls show as distributions."""
+    other_numbers: frozenset[int] = frozenset()
+    """Random calls that draw other numbers with eager mode's generator, too."""
     unknown: tuple[str, ...] = ()
     """Settings that its torch lacks, by the end of the name."""
     broken: tuple[str, ...] = ()
@@ -105,7 +107,7 @@ class ScriptedProgram:
         call = self._placed(compared_call(index, is_random=index in self.random), request)
         if request.backend in self.broken and request.backend:
             return replace(call, accuracy=Accuracy(passed=None, why="it cannot be compared"))
-        if index in self.random and RANDOM not in request.settings:
+        if index in self.random and (index in self.other_numbers or RANDOM not in request.settings):
             return replace(call, accuracy=UNDECIDED, draws=self.draws)
         if not self._is_wrong(index, request):
             replay = KernelReplay(judged=3) if request.kernels else None

@@ -162,6 +162,19 @@ def test_random_numbers_of_the_same_distribution_are_right() -> None:
     assert results_of(explained(program)).calls[1].is_as_eager
 
 
+@pytest.mark.parametrize(
+    ("draws", "passed"), [(RandomDraws(compared=3), True), (RandomDraws(), None), (None, None)]
+)
+def test_numbers_that_no_setting_makes_those_of_eager_mode_are_compared_as_distributions(
+    *, draws: RandomDraws | None, passed: bool | None
+) -> None:
+    both = frozenset({1})
+    program = ScriptedProgram(random=both, other_numbers=both, draws=draws)
+    verdict = results_of(explained(program)).calls[1].accuracy
+    assert verdict.passed is passed
+    assert verdict.why.startswith("3 results compared as distributions") is bool(passed)
+
+
 def test_a_random_call_that_is_wrong_is_explained_with_eagers_random_numbers() -> None:
     program = ScriptedProgram({1: Fault(cures=("pattern_matcher",))}, random=frozenset({1}))
     (cause,) = results_of(explained(program)).causes

@@ -26,13 +26,16 @@ class DrawingCall:
     float64_factor: float | None
     """None: the call does not run in float64."""
     float64_calls: int = 0
+    eager_step: float = 5.0
+    """A result that is not random."""
+    compiled_step: float = 5.0
 
     def eager(self, _mode: object = None, begin: Callable[[], None] | None = None) -> Any:
-        return self._record(self.eager_factor, begin)
+        return self._record(self.eager_factor, begin, self.eager_step)
 
     def repeated(self, _function: object, *, compiled: bool, begin: Callable[[], None]) -> Any:
         assert compiled
-        return self._record(self.compiled_factor, begin)
+        return self._record(self.compiled_factor, begin, self.compiled_step)
 
     def float64(self, begin: Callable[[], None]) -> tuple[CallResults | None, str]:
         self.float64_calls += 1
@@ -40,11 +43,15 @@ class DrawingCall:
             return None, "it refuses another dtype"
         return self._record(self.float64_factor, begin).results, ""
 
-    def _record(self, factor: float, begin: Callable[[], None] | None) -> Any:
+    def _record(self, factor: float, begin: Callable[[], None] | None, step: float = 5.0) -> Any:
         if begin is not None:
             begin()
         tensor = torch.rand(500, dtype=torch.float64) * factor
-        values = (Value("gradient of bias", tensor, "torch.float64", (500,)),)
+        steps = torch.full((), step, dtype=torch.float64)
+        values = (
+            Value("gradient of bias", tensor, "torch.float64", (500,)),
+            Value("buffer steps", steps, "torch.float64", ()),
+        )
         return SimpleNamespace(raised="", results=CallResults(values=values))
 
 
@@ -74,3 +81,12 @@ def test_equal_distributions_need_no_call_in_float64() -> None:
     call = DrawingCall(1.0, 1.0, 1.0)
     assert not compared(call)
     assert not call.float64_calls
+
+
+@pytest.mark.parametrize(("step", "count"), [(5.0, 2), (5.01, 2), (6.0, 0)])
+def test_results_count_as_compared_if_what_is_not_random_is_the_same(step: float, count: int) -> None:
+    with torch.random.fork_rng():
+        draws = compared_draws(
+            cast("RepeatedCall", DrawingCall(1.0, 1.0, 1.0, compiled_step=step)), lambda: None
+        )
+    assert (draws.why, draws.compared) == ("", count)

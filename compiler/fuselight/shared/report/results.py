@@ -103,6 +103,8 @@ class RandomDraws:
     """The line that draws them, if it is the only one of the call, outermost frame first."""
     operator: str = ""
     """What draws them there, as `rand_like`."""
+    compared: int = 0
+    """How many results were compared, in which all that is not random is near; 0 if something was not."""
 
 
 @dataclass(frozen=True)

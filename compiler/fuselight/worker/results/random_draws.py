@@ -54,16 +54,17 @@ class _Shift:
 
 def compared_draws(recorded: RepeatedCall, compiled: Callable[..., Any]) -> RandomDraws:
     """What calls with other seeds show; without a text if no distribution differs."""
-    shifts = _shifts(_sample(recorded, None, 0), _sample(recorded, compiled, 0))
+    eager, ours = _sample(recorded, None, 0), _sample(recorded, compiled, 0)
+    shifts = _shifts(eager, ours)
     if not shifts:
-        return RandomDraws()
+        return RandomDraws(compared=_compared(eager, ours))
     again = _shifts(_sample(recorded, None, _CALLS), _sample(recorded, compiled, _CALLS))
     confirmed = {(shift.name, shift.statistic) for shift in again}
     shifts = [shift for shift in shifts if (shift.name, shift.statistic) in confirmed]
     exact = _sample_in_float64(recorded) if shifts else {}
     texts = [shift.words for shift in shifts if not _is_rounding(shift, exact)]
     if not texts:
-        return RandomDraws()
+        return RandomDraws(compared=_compared(eager, ours))
     calls = RandomOperatorCalls(lambda: tuple(stacks.calling_frames()))
     recorded.eager(calls)
     places = [place for place in calls.places if place]
@@ -124,6 +125,18 @@ def _finite(value: Value) -> torch.Tensor:
         tensor = torch.view_as_real(tensor)
     numbers = tensor.reshape(-1).to(torch.float64)
     return numbers[numbers.isfinite()]
+
+
+def _compared(eager: Draws, compiled: Draws) -> int:
+    """The number of results, if both modes have each in all calls, and those that are not random are near."""
+    for (name, statistic), numbers in eager.items():
+        theirs = compiled.get((name, statistic), [])
+        if len(numbers) != _CALLS or len(theirs) != _CALLS:
+            return 0
+        size = _mean(eager[name, "root mean square"])
+        if not _spread(numbers) and abs(_mean(numbers) - _mean(theirs)) > _PART * size:
+            return 0
+    return len({name for name, _ in eager})
 
 
 def _shifts(eager: Draws, compiled: Draws) -> list[_Shift]:

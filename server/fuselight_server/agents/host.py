@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from fuselight_server.commands.options import RunSettings
 from fuselight_server.commands.started_worker import IDLE_SECONDS
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ def _no_python(_path: Path) -> str | None:
     return None
 
 
+def _no_settings(_path: Path) -> RunSettings:
+    return RunSettings()
+
+
 def _idle_seconds(_path: Path) -> float:
     return IDLE_SECONDS
 
@@ -56,6 +61,8 @@ class AgentHost:
     """Texts by absolute path that stand for those on disk, as an editor's unsaved ones."""
     python: Callable[[Path], str | None] = field(default=_no_python)
     """The interpreter with torch for a file; None: the ladder of the command line decides."""
+    settings: Callable[[Path], RunSettings] = field(default=_no_settings)
+    """What changes each run of a file."""
     idle_seconds: Callable[[Path], float] = field(default=_idle_seconds)
     """How long the worker for a file stays without a run."""
     log: Callable[[str], None] = field(default=_ignore)

@@ -116,6 +116,7 @@ class AgentSession:
             paths=tuple(paths),
             targets=tuple(targets),
             python=self.host.python(paths[0]),
+            settings=self.host.settings(paths[0]),
             limits=Limits(*limits),
             texts=dict(self.host.texts()),
             log=self.host.log,

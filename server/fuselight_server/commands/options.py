@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+    from typing import Any
 
     from fuselight.shared.protocol import Limits
     from fuselight.shared.report import WorldPlan
+    from fuselight_server.base.settings import Settings
     from fuselight_server.commands.started_worker import KeptWorker
 
 
@@ -25,12 +27,26 @@ def _ignore(_text: str) -> None:
 
 
 @dataclass(frozen=True)
+class RunSettings:
+    """What an editor's settings of a folder change in each run."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    dynamo_config: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings) -> RunSettings:
+        """Those of the editor's settings of a folder that a command takes."""
+        return cls(settings.environment, settings.dynamo.config)
+
+
+@dataclass(frozen=True)
 class CommandOptions:
     """Which targets to run, in which interpreter, within which limits."""
 
     paths: tuple[Path, ...]
     targets: tuple[str, ...] = ()
     python: str | None = None
+    settings: RunSettings = field(default_factory=RunSettings)
     limits: Limits = field(default_factory=_default_limits)
     world: WorldPlan | None = None
     """The ranks as which every target runs; None: those of its directive, if it has any."""

@@ -451,6 +451,8 @@ def planned_jobs(
             world=options.world,
             argv=options.arguments,
             overlays=dict(options.texts),
+            environment=dict(options.settings.environment),
+            dynamo_config=dict(options.settings.dynamo_config),
             default_sizes=default_sizes or {},
             recorded=recorded_calls(stores[root], path),
         )

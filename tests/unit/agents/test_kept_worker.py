@@ -12,10 +12,12 @@ import pytest
 
 from fuselight.shared.protocol import Answer, MeasureRequest, RunRequest
 from fuselight.shared.report import Culprit, Failure, Inputs, Rung, TargetRef
-from fuselight_server.base.settings import Interpreter, Settings
+from fuselight_server.base.settings import DynamoSettings, Interpreter, Settings
 from fuselight_server.editor.session.agents import AttachedAgents
 from fuselight_server.editor.session.consent import RUN
+from fuselight_server.editor.session.repros import ReproSession
 from fuselight_server.editor.session.state import Folder, State
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.worker_client import client as worker_client
 from fuselight_server.execution.worker_client.process import WorkerFailed
 from tests.support.agents import MemoryClient, talk, toolbox_of
@@ -29,6 +31,9 @@ import torch
 def scale(x):
     return x * 2
 """
+SETTINGS = Settings(
+    idle_minutes=2.0, environment={"TORCH_LOGS": "+dynamo"}, dynamo=DynamoSettings({"recompile_limit": 3})
+)
 FAILED = Failure(Culprit.ENVIRONMENT, "no_torch", "the start failed")
 
 
@@ -189,9 +194,11 @@ def test_the_end_of_a_session_ends_a_worker_that_still_starts(project: Path, mac
     assert machine.running == []
 
 
-def test_the_editor_s_setting_says_how_long_the_worker_stays(project: Path, machine: Machine) -> None:
+def test_the_editor_s_settings_say_how_long_the_worker_stays_and_how_it_runs(
+    project: Path, machine: Machine
+) -> None:
     state = State()
-    state.folders["project"] = Folder(str(project), project.as_uri(), settings=Settings(idle_minutes=2.0))
+    state.folders["project"] = Folder(str(project), project.as_uri(), settings=SETTINGS)
 
     async def confirm(_question: Any) -> str:
         return RUN
@@ -203,4 +210,21 @@ def test_the_editor_s_setting_says_how_long_the_worker_stays(project: Path, mach
         await check(client)
 
     talk(agents._toolbox, script)
-    assert [worker.options["idle_seconds"] for worker in machine.workers] == [120.0]
+    (worker,) = machine.workers
+    assert worker.options["idle_seconds"] == 120.0
+    assert [(request.environment, request.dynamo_config) for request in worker.requests] == [
+        ({"TORCH_LOGS": "+dynamo"}, {"recompile_limit": 3})
+    ]
+
+
+@pytest.mark.asyncio
+async def test_a_repro_runs_with_the_settings_of_its_folder(project: Path, machine: Machine) -> None:
+    python, path = str(project / "second"), str(project / "model.py")
+    session = ReproSession(dict, lambda _line: None)
+    for settings in (SETTINGS, Settings()):
+        result = await session.search(Key(path, "scale"), "scale", python, settings)
+        assert result.messages == ("No fault of the compiler was seen in scale.",)
+    with_settings, without = ([*worker.requests] for worker in machine.workers)
+    assert {request.environment.get("TORCH_LOGS") for request in with_settings} == {"+dynamo"}
+    assert all(request.dynamo_config == {"recompile_limit": 3} for request in with_settings)
+    assert not any(request.environment or request.dynamo_config for request in without)

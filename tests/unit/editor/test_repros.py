@@ -12,6 +12,7 @@ import pytest
 from lsprotocol import types
 
 from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.settings import Settings
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.editor.handlers import repro as handler
 from fuselight_server.editor.presenters import convert
@@ -23,6 +24,7 @@ from tests.unit.editor.test_views import Editor
 
 NET, OTHER = Key("/w/m.py", "Net"), Key("/w/m.py", "Other")
 Reproduce = Callable[..., Any]
+SETTINGS = Settings()
 
 
 def outcome(*faults: Any, problems: tuple[Any, ...] = (), failures: tuple[Any, ...] = ()) -> Any:
@@ -60,7 +62,7 @@ async def test_a_search_uses_unsaved_texts_and_says_what_it_does(
         return outcome(fault("import torch"), fault(why_not="the fault is in tracing"))
 
     use(monkeypatch, reproduce)
-    result = await session.search(NET, "Net", "/venv/python")
+    result = await session.search(NET, "Net", "/venv/python", SETTINGS)
     assert result.programs == (SmallProgramText("Net", "import torch", "# issue"),)
     assert result.messages == ("No repro of Net: the fault is in tracing.",)
     (options,) = asked
@@ -80,9 +82,11 @@ async def test_two_targets_are_searched_and_one_target_once(
         return outcome()
 
     use(monkeypatch, reproduce)
-    first, other = (asyncio.create_task(session.search(key, key.name, "python")) for key in (NET, OTHER))
+    first, other = (
+        asyncio.create_task(session.search(key, key.name, "python", SETTINGS)) for key in (NET, OTHER)
+    )
     await asyncio.sleep(0)
-    again = await session.search(NET, "Net", "python")
+    again = await session.search(NET, "Net", "python", SETTINGS)
     assert again.messages == ("A repro of Net is being written already.",)
     assert set(session.active) == {NET, OTHER}
     may_end.set()
@@ -99,7 +103,7 @@ async def test_a_cancel_ends_a_search(
         return await token.run(asyncio.sleep(60))
 
     use(monkeypatch, reproduce)
-    search = asyncio.create_task(session.search(NET, "Net", "python"))
+    search = asyncio.create_task(session.search(NET, "Net", "python", SETTINGS))
     await asyncio.sleep(0)
     session.cancel(OTHER)
     session.end() if end == "end" else session.cancel(NET)
@@ -115,13 +119,15 @@ async def test_what_keeps_a_search_from_an_answer_is_said(
         raise NoInterpreterError("python has no torch")
 
     use(monkeypatch, no_python)
-    assert (await session.search(NET, "Net", "python")).messages == ("python has no torch",)
+    assert (await session.search(NET, "Net", "python", SETTINGS)).messages == ("python has no torch",)
 
     async def failed(*_given: Any, **_plan: Any) -> Any:
         return outcome(failures=(SimpleNamespace(message="NameError: x"),))
 
     use(monkeypatch, failed)
-    assert (await session.search(NET, "Net", "python")).messages == ("No repro of Net: NameError: x",)
+    assert (await session.search(NET, "Net", "python", SETTINGS)).messages == (
+        "No repro of Net: NameError: x",
+    )
     assert not session.active
 
 
@@ -135,8 +141,9 @@ def editor(tmp_path: Path) -> Any:
         verification_runs=SimpleNamespace(agrees=lambda _key, _go_on: True),
     )
 
-    async def search(key: Key, target: str | None, python: str) -> ReproResult:
+    async def search(key: Key, target: str | None, python: str, settings: Settings) -> ReproResult:
         client.searched.append((key.name, target, python))
+        client.run_settings = settings
         return ReproResult((SmallProgramText("Net", "import torch", "# issue"),), ("and a message",))
 
     client.repros = SimpleNamespace(search=search)
@@ -145,7 +152,10 @@ def editor(tmp_path: Path) -> Any:
 
 @pytest.mark.asyncio
 async def test_the_program_is_opened_in_front_of_its_issue(editor: Any) -> None:
+    folder = editor.state.folder_of(str(editor.path))
+    folder.settings = Settings(environment={"A": "1"})
     await handler.write_repro(editor, {"uri": editor.uri, "target": "Net"})
+    assert editor.run_settings is folder.settings
     paths = [Path(convert.path(params.uri) or "") for params in editor.shown]
     assert [path.suffix for path in paths] == [".md", ".py"]
     assert [path.read_text() for path in paths] == ["# issue", "import torch"]

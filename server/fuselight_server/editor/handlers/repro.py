@@ -62,7 +62,8 @@ async def write_repro(server: Server, options: dict[str, Any]) -> None:
         return
     name = target if isinstance(target, str) else None
     key = Key(path, "" if name in (None, MAIN) else str(name))
-    interpreter = server.analysis.workers.interpreter(server.state.folder_of(path))
+    folder = server.state.folder_of(path)
+    interpreter = server.analysis.workers.interpreter(folder)
     if interpreter is None:
         server.ui.say(_NO_INTERPRETER, error=True)
         return
@@ -70,7 +71,7 @@ async def write_repro(server: Server, options: dict[str, Any]) -> None:
         key, lambda: server.spawn(write_repro(server, options), "writing a repro")
     ):
         return
-    result = await server.repros.search(key, name, interpreter.executable)
+    result = await server.repros.search(key, name, interpreter.executable, folder.settings)
     for message in result.messages:
         server.ui.say(message, error=False)
     for number, program in enumerate(result.programs):

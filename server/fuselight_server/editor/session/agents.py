@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.agents.attachment.listener import AgentListener
 from fuselight_server.base.files import within
+from fuselight_server.commands.options import RunSettings
 from fuselight_server.editor.session.consent import LATER, NEVER, RUN
 from fuselight_server.editor.session.ui import Question
 
@@ -70,6 +71,9 @@ class AttachedAgents:
         chosen = self._interpreter(self._state.folder_of(str(path)))
         return chosen.executable if chosen is not None else None
 
+    def _settings(self, path: Path) -> RunSettings:
+        return RunSettings.of(self._state.folder_of(str(path)).settings)
+
     def _idle_seconds(self, path: Path) -> float:
         return self._state.folder_of(str(path)).settings.idle_minutes * 60
 
@@ -85,6 +89,7 @@ class AttachedAgents:
             permission=self._permission,
             texts=self.unsaved_texts,
             python=self._python,
+            settings=self._settings,
             idle_seconds=self._idle_seconds,
             log=self._state.log,
         )

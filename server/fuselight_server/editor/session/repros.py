@@ -16,13 +16,14 @@ from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.finding_rows import problem_texts
-from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.options import CommandOptions, RunSettings
 from fuselight_server.commands.repro import ReproPlan, reproduce
 from fuselight_server.execution.interpreters import NoInterpreterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fuselight_server.base.settings import Settings
     from fuselight_server.commands.repro import ReproOutcome
     from fuselight_server.execution.runs.keys import Key
 
@@ -64,7 +65,7 @@ class ReproSession:
         self.on_change: Callable[[], None] = lambda: None
         """Called when a search begins, moves on or ends."""
 
-    async def search(self, key: Key, target: str | None, python: str) -> ReproResult:
+    async def search(self, key: Key, target: str | None, python: str, settings: Settings) -> ReproResult:
         """Search the programs of a target, or of all targets of the file; nothing after a cancel with nothing found."""
         if key in self.active:
             return ReproResult(messages=(f"A repro of {format_target(key.name)} is being written already.",))
@@ -76,7 +77,7 @@ class ReproSession:
 
         self.on_change()
         try:
-            asked = self._options(key, target, python)
+            asked = self._options(key, target, python, settings)
             return _result(key, await reproduce(asked, show, search.token, plan=ReproPlan()))
         except NoInterpreterError as error:
             return ReproResult(messages=(str(error),))
@@ -88,11 +89,12 @@ class ReproSession:
             del self.active[key]
             self.on_change()
 
-    def _options(self, key: Key, target: str | None, python: str) -> CommandOptions:
+    def _options(self, key: Key, target: str | None, python: str, settings: Settings) -> CommandOptions:
         return CommandOptions(
             paths=(Path(key.path),),
             targets=(target,) if target is not None else (),
             python=python,
+            settings=RunSettings.of(settings),
             limits=Limits(*COMPILE_LIMITS),
             texts=dict(self._texts()),
             log=self._log,

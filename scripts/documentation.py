@@ -26,13 +26,21 @@ _GROUPS = {
         "README", "docs/inputs", "docs/libraries", "docs/editor", "docs/editors", "docs/notebooks", "docs/settings",
     ),
     "Findings and fixes": ("docs/findings/index", "docs/fixes", "docs/verification", "docs/live", "docs/forecast"),
+    "Right results": ("docs/accuracy", "docs/repro"),
+    "Memory": ("docs/memory",),
     "Kernels and times": (
-        "docs/kernels", "docs/devices", "docs/operators", "docs/bench", "docs/measuring", "docs/tuning", "docs/replay",
+        "docs/kernels", "docs/triton", "docs/devices", "docs/operators", "docs/bench", "docs/measuring", "docs/tuning",
+        "docs/replay",
     ),
     "Jobs": ("docs/jobs", "docs/ranks", "docs/caches", "docs/upgrade"),
     "Tests, CI and agents": ("docs/ci", "docs/pytest", "docs/check-again", "docs/sweeps", "docs/suites", "docs/agents"),
     "Limits": ("docs/safety", "docs/limits", "docs/doctor"),
 }  # fmt: skip
+_RESULTS = "docs/results/"
+_NOT_SEARCHED = "CHANGELOG.md"
+"""It has nearly every word, so that it would be the first result of each search."""
+_NAMED_BY_FILE = re.compile(r"\[[\w./-]+(?:\.md|/)\](?=\((?!https?:)[\w./-]+\.md[#)])")
+"""Links that show the name of a file, as pages in a repository do."""
 _CONFIGURATION = """\
 project = "Fuselight"
 author = copyright = "the developers of Fuselight"
@@ -72,7 +80,8 @@ def stage_pages(root: Path, stage: Path, release: Release | None) -> None:
             text = with_addresses(name, release.named(text), *release.addresses(), inside=inside)
         else:
             text = packaged(name, text, inside)
-        target.write_text(text, encoding="utf-8")
+        head = "---\nnosearch: true\n---\n" if name == _NOT_SEARCHED else ""
+        target.write_text(head + _titled(text), encoding="utf-8")
     (stage / "docs" / "findings" / "index.md").write_text(_findings(root), encoding="utf-8")
     (stage / "index.md").write_text(_index(root), encoding="utf-8")
     (stage / "conf.py").write_text(_CONFIGURATION, encoding="utf-8")
@@ -87,14 +96,22 @@ def _index(root: Path) -> str:
     listed = {name for names in _GROUPS.values() for name in names}
     names = [name.removesuffix(".md") for name in pages_of(root)]
     rest = [name for name in names if name not in listed and not name.startswith("docs/findings/")]
-    groups = {**_GROUPS, "More": tuple(rest)}
+    results = tuple(name for name in rest if name.startswith(_RESULTS))
+    groups = {**_GROUPS, "Results": results, "More": tuple(name for name in rest if name not in results)}
     trees = "\n\n".join(
         f"```{{toctree}}\n:caption: {title}\n:hidden:\n:maxdepth: 1\n\n" + "\n".join(entries) + "\n```"
         for title, entries in groups.items()
     )
+    start = (root / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
     text = (root / "docs" / "README.md").read_text(encoding="utf-8")
     questions = with_addresses("docs/README.md", text.partition("\n")[2], "", "")  # from docs/ to the root
-    return f"# Fuselight\n{_linked(questions)}\n{trees}\n"
+    begin = "[Install it, and take the two-minute tour](README.md)."
+    return f"{start}\n{begin}\n{_titled(_linked(questions))}\n{trees}\n"
+
+
+def _titled(text: str) -> str:
+    """Links show the title of their page or section in place of the name of its file."""
+    return _NAMED_BY_FILE.sub("[]", text)
 
 
 def _linked(text: str) -> str:

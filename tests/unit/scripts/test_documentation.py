@@ -57,3 +57,19 @@ def test_what_is_no_page_is_an_address_of_the_release(tmp_path: Path) -> None:
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "](https://github.com/OWNER/fuselight/blob/v0.2.0/LICENSE)" in text
     assert "](docs/findings/index.md)" in text
+
+
+def test_the_first_page_says_what_it_is_and_links_show_titles(tmp_path: Path) -> None:
+    documentation.stage_pages(ROOT, tmp_path, None)
+    first = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert first.startswith("# Fuselight\n\n![")
+    assert "](README.md)" in first
+    assert "[](docs/editor.md)" in first
+    assert "[](docs/editor.md#values-of-the-last-run)" in first
+    named = re.compile(r"\[[^\]`]+\.md\]\((?!https?:)")
+    shown = [path.name for path in tmp_path.rglob("*.md") if named.search(path.read_text(encoding="utf-8"))]
+    assert shown == []
+    searched = [path for path in tmp_path.rglob("*.md") if "nosearch: true" not in path.read_text("utf-8")]
+    assert {path.name for path in tmp_path.rglob("*.md")} - {path.name for path in searched} == {
+        "CHANGELOG.md"
+    }

@@ -37,6 +37,9 @@ _ADDRESSES = {
     "gitlab.com": ("https://gitlab.com/{path}/-/blob/{tag}/", "https://gitlab.com/{path}/-/raw/{tag}/"),
 }
 """By host: where the pages of a tag are, and where its files are as they are."""
+_UNRELEASED = re.compile(r"^## Unreleased$", re.MULTILINE)
+_MAX_DESCRIPTION = 100
+"""Characters in the registry of MCP servers."""
 _INSTALL_FROM_CHECKOUT = re.compile(
     r"^## Install\n(?:(?!## ).*\n)*?.*`make package`(?:(?!## ).*\n)*", re.MULTILINE
 )
@@ -101,12 +104,18 @@ class Release:
             text.format(path=self.name, tag=f"v{self.version}") for text in (pages, files)
         )
 
+    def changelog(self, text: str) -> str:
+        """The changelog of this version, which has what is unreleased if the text has no heading for it."""
+        if re.search(rf"^## {re.escape(self.version)}\b", text, re.MULTILINE):
+            return text
+        return _UNRELEASED.sub(f"## {self.version}", text, count=1)
+
     def notes(self, changelog: str) -> str:
         """The part of the changelog that is about this version. Raises Unavailable."""
         heading = rf"^## {re.escape(self.version)}\b[^\n]*\n(?P<text>.*?)(?=^## |\Z)"
         match = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
         if match is None or not match["text"].strip():
-            raise Unavailable(f"CHANGELOG.md has nothing under `## {self.version}`: rename `## Unreleased`")
+            raise Unavailable(f"CHANGELOG.md has nothing under `## {self.version}` or `## Unreleased`")
         return match["text"].strip() + "\n"
 
     def manifest(self, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +148,7 @@ class Release:
         """
         manifest = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
         installed = _INSTALL.format(identifier=f"{manifest['publisher']}.{manifest['name']}")
-        text = _INSTALL_FROM_CHECKOUT.sub(lambda _: installed, text)
+        text = _INSTALL_FROM_CHECKOUT.sub(lambda _: installed, self.changelog(text))
         for example, name in (
             (
                 "uses: OWNER/fuselight@main # where you have this repository",
@@ -157,7 +166,7 @@ class Release:
             "$schema": MCP_SCHEMA,
             "name": self.server_name,
             "title": "Fuselight",
-            "description": description[:100],
+            "description": _shortened(description),
             "repository": {"url": self.repository, "source": "github"},
             "version": self.version,
             "packages": [
@@ -171,6 +180,13 @@ class Release:
                 }
             ],
         }
+
+
+def _shortened(description: str) -> str:
+    """As many parts of an enumeration as the registry of MCP servers takes."""
+    if len(description) <= _MAX_DESCRIPTION:
+        return description
+    return description[: _MAX_DESCRIPTION + 1].rpartition(",")[0] or description[:_MAX_DESCRIPTION]
 
 
 def change_extension(stage: Path, release: Release) -> None:
@@ -213,6 +229,7 @@ def copy_sources(stage: Path, release: Release) -> None:
 
 def build_wheels(release: Release) -> list[Path]:
     """Build both wheels and the source archive, and check their metadata as PyPI does. Raises Unavailable."""
+    print("building the wheels and the source archive", flush=True)
     stage = CACHE / "release"
     shutil.rmtree(stage, ignore_errors=True)
     copy_sources(stage, release)
@@ -231,8 +248,14 @@ def build_extensions(release: Release, targets: list[str]) -> list[Path]:
     """Build the package of each platform, and check it as the stores do. Raises Unavailable."""
     files = []
     for target in targets:
+        print(f"{target}: building the package", flush=True)
         arguments = ("--pre-release",) if release.is_preview else ()
-        built = package(target, changed=lambda stage: change_extension(stage, release), arguments=arguments)
+        built = package(
+            target,
+            scan_secrets=target == targets[0],  # the others differ in libraries of the package index alone
+            changed=lambda stage: change_extension(stage, release),
+            arguments=arguments,
+        )
         path = OUT / f"fuselight-{target}-{release.version}.vsix"
         shutil.move(built, path)
         files.append(path)
@@ -250,7 +273,13 @@ def _run(command: list[str], folder: Path) -> None:
 
 def build(release: Release, targets: list[str]) -> list[Path]:
     """Build everything; returns the files. Raises Unavailable."""
-    notes = release.notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    changelog = release.changelog(text)
+    notes = release.notes(changelog)
+    if changelog != text:
+        print(
+            f"`## Unreleased` of CHANGELOG.md is {release.version} here: rename it before you tag", flush=True
+        )
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     files = [*build_extensions(release, targets), *build_wheels(release)]

@@ -190,12 +190,22 @@ def test_the_notes_are_the_part_of_the_version() -> None:
     assert RELEASE.notes(changelog) == "- b\n"
     for text in (
         "",
-        "# Changelog\n\n## Unreleased\n\n- a\n",
+        "# Changelog\n\n## Unreleased\n\n- a\n",  # which `changelog` renames
         "## 0.2.0\n\n## 0.1.0\n- a\n",
         "## 0.2.01\n- a\n",
     ):
         with pytest.raises(Unavailable, match=r"CHANGELOG\.md has nothing under `## 0\.2\.0`"):
             RELEASE.notes(text)
+
+
+def test_what_is_unreleased_is_of_the_version_unless_it_has_an_entry() -> None:
+    unreleased = "# Changelog\n\n## Unreleased\n\n- c\n\n## 0.1.0\n\n- a\n"
+    assert RELEASE.notes(RELEASE.changelog(unreleased)) == "- c\n"
+    assert "## 0.2.0\n\n- c\n" in RELEASE.page("CHANGELOG.md", unreleased)
+    both = unreleased.replace("## 0.1.0", "## 0.2.0 (2026)")
+    assert RELEASE.changelog(both) == both
+    other = "Rename `## Unreleased`:\n\n## Unreleased changes\n"
+    assert RELEASE.changelog(other) == other
 
 
 def test_the_manifest_and_the_entry_name_the_repository() -> None:
@@ -207,3 +217,5 @@ def test_the_manifest_and_the_entry_name_the_repository() -> None:
     entry = RELEASE.server("d" * 200)
     assert (entry["name"], len(entry["description"])) == ("io.github.OWNER/fuselight", 100)
     assert {package["version"] for package in entry["packages"]} == {"0.2.0"}
+    listed = RELEASE.server("Shows it on the line: " + "graph breaks, " * 6 + "guards.")["description"]
+    assert listed == "Shows it on the line: " + ", ".join(["graph breaks"] * 5)

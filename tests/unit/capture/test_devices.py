@@ -62,8 +62,22 @@ def test_a_device_chosen_by_the_program_has_no_note(source: str, changed: str) -
         ("x = y.pin_memory()", "x = y.cpu()", ".pin_memory()"),
         ("torch.cuda.synchronize()", "torch.cpu.synchronize()", "torch.cuda.synchronize"),
         ("s = torch.cuda.Stream()", "s = torch.cpu.Stream()", "torch.cuda.Stream"),
-        ("import torch as t\nt.cuda.set_device(0)", "import torch as t\nt.cpu.set_device(0)", None),
+        ("import torch as t\nt.cuda.stream(s)", "import torch as t\nt.cpu.stream(s)", None),
         ("e = torch.cuda.Event(True)", "e = torch.cpu.Event(True)", "torch.cuda.Event"),
+        ("e = torch.Event()", "e = torch.cpu.Event()", "torch.Event"),
+        (
+            "from torch import nn, Stream",
+            "from torch import nn\nfrom torch.cpu import Stream",
+            "torch.Stream",
+        ),
+        (
+            "from torch.cuda import get_device_name, Event",
+            "from torch.cuda import get_device_name\nfrom torch.cpu import Event",
+            "torch.cuda.Event",
+        ),
+        ("d = 'cuda:' + str(n)", "d = 'cpu'", "'cuda:' + str(n)"),
+        ("d = 'cuda:%d' % n", "d = 'cpu'", "'cuda:%d' % n"),
+        ("d = 'cuda:{}'.format(n)", "d = 'cpu'", "'cuda:{}'.format(n)"),
         ("with torch.autocast('cuda'): pass", "with torch.autocast('cpu'):\n    pass", "'cuda'"),
         ("torch.cuda.amp.autocast()", "torch.cpu.amp.autocast()", "torch.cuda.amp.autocast"),
         (
@@ -101,7 +115,13 @@ def test_cuda_devices_are_redirected(source: str, changed: str, subject: str | N
         "properties = torch.cuda.get_device_properties(0)",
         "torch.cuda.empty_cache()",
         "mine.cuda.synchronize()",
-        "from torch.cuda import get_device_name, Stream",
+        "torch.cuda.set_device(0)",
+        "place = torch.cuda.current_device() + 1",
+        "d = torch.accelerator.current_accelerator()",
+        "e = mine.Event()",
+        "from mine import Stream",
+        "from .torch import Event",
+        "from torch.cuda import get_device_name",
     ],
 )
 def test_other_uses_of_cuda_stay_unchanged(source: str) -> None:
@@ -116,6 +136,32 @@ def test_places_are_those_of_the_file() -> None:
     assert note.location is not None
     assert (note.location.line, note.location.column, note.location.end_line) == (2, 4, 3)
     compile(tree, "model.py", "exec")
+
+
+def test_code_that_asks_for_the_index_of_the_device_may_use_it_as_the_device() -> None:
+    source = (
+        "d = torch.cuda.current_device()\nx.to(d)\nones(4, device=torch.cuda.current_device())\n"
+        "names[torch.cuda.current_device()]\nwrap(net, device_id=torch.accelerator.current_device_index())\n"
+    )
+    changed = ast.parse(source)
+    assert redirect_devices(changed, "/w/model.py") == []
+    assert ast.unparse(changed).splitlines() == [
+        "d = torch.cuda.current_device()",
+        "x.to('cpu' if type(d) is int else d)",
+        "ones(4, device='cpu')",
+        "names[torch.cuda.current_device()]",
+        "wrap(net, device_id='cpu')",
+    ]
+
+
+def test_a_tensor_of_the_cpu_has_an_index() -> None:
+    changed = ast.parse("a = names[x.device.index]\nb = text.index('a')\nx.device.index = 1\n")
+    assert redirect_devices(changed, "/w/model.py") == []
+    assert ast.unparse(changed).splitlines() == [
+        "a = names[x.device.index or 0]",
+        "b = text.index('a')",
+        "x.device.index = 1",
+    ]
 
 
 def test_numbers_of_devices_become_the_cpu_on_request() -> None:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.capture.calls.devices import redirect_devices
+from fuselight.capture.calls.devices import may_name_device, redirect_devices
 from fuselight.capture.calls.kept_texts import kept_text
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.effects import bound_names
@@ -148,7 +148,7 @@ def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     if path.endswith(SUFFIX):
         return _compile_notebook(data.decode("utf-8", "surrogatepass"), path, sources)
     source: Any = data
-    if sources.redirect and (b"cuda" in data or b"triton" in data or sources.redirect_numbers):
+    if sources.redirect and (may_name_device(data.decode("latin-1")) or sources.redirect_numbers):
         source = ast.parse(data, path)
         sources.notes.extend(redirect_devices(source, path, numbers=sources.redirect_numbers))
     code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
@@ -160,7 +160,7 @@ def _compile_notebook(text: str, path: str, sources: Sources) -> types.CodeType:
     line = sources.target[1] if sources.target is not None and sources.target[0] == path else None
     selection = select_statements(text, line)
     sources.notes.extend(_left_out(selection, path))
-    if sources.redirect and ("cuda" in text or "triton" in text or sources.redirect_numbers):
+    if sources.redirect and (may_name_device(text) or sources.redirect_numbers):
         sources.notes.extend(redirect_devices(selection.tree, path, numbers=sources.redirect_numbers))
     body = selection.tree.body
     if selection.optional:

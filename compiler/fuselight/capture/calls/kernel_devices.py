@@ -11,13 +11,15 @@ import contextlib
 import functools
 import importlib.machinery
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import CodeType
 from typing import Any
 
 _CUDA = re.compile(r"^cuda(:\d+)?$")
 _OTHER = {"cuda": "cpu", "cpu": "cuda"}
 _DEVICE_NAMES = frozenset({"device", "device_type", "device_types"})
+STREAMS = frozenset({"Event", "Stream"})
+"""Classes of torch, torch.cuda and torch.cpu."""
 _ANSWERED = "_fuselight_answered"
 """Marks a comparison that was changed: a tree may be compiled several times."""
 _NEVER = frozenset({"torch", "triton", "fuselight", "numpy", "torchvision", "torchaudio"})
@@ -64,6 +66,24 @@ def _exchange(node: ast.expr) -> None:
             item.value = _OTHER.get(item.value, item.value)
 
 
+def on_cpu_streams(node: ast.Attribute, torch_names: Collection[str]) -> bool:
+    """Change `torch.Stream` and `torch.cuda.Event` to those of `torch.cpu`, in place, and say whether it is such."""
+    owner = node.value
+    if node.attr not in STREAMS:
+        return False
+    if isinstance(owner, ast.Attribute) and owner.attr == "cuda" and _is_one_of(owner.value, torch_names):
+        owner.attr = "cpu"
+        return True
+    if _is_one_of(owner, torch_names):
+        node.value = ast.copy_location(ast.Attribute(owner, "cpu", ast.Load()), owner)
+        return True
+    return False
+
+
+def _is_one_of(node: ast.expr, names: Collection[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
 def redirect_library(tree: ast.AST) -> None:
     """Have a library's module make its tensors on the CPU; only where a text is clearly a device. In place."""
     answer_comparisons(tree)
@@ -72,6 +92,8 @@ def redirect_library(tree: ast.AST) -> None:
             node.value = _on_cpu(node.value)
         elif isinstance(node, ast.arguments):
             _redirect_defaults(node)
+        elif isinstance(node, ast.Attribute):
+            on_cpu_streams(node, {"torch"})
         elif isinstance(node, ast.Assign):
             if all(
                 isinstance(name, ast.Name) and name.id.lower().endswith("device") for name in node.targets
@@ -100,21 +122,23 @@ def _on_cpu(node: ast.expr) -> ast.expr:
         node.elts = [_on_cpu(item) for item in node.elts]
     elif isinstance(node, ast.IfExp):
         node.body, node.orelse = _on_cpu(node.body), _on_cpu(node.orelse)
-    elif _CUDA.match(_text(node)) or (not isinstance(node, ast.Constant) and _text(node).startswith("cuda:")):
+    elif _CUDA.match(leading_text(node)) or (
+        not isinstance(node, ast.Constant) and leading_text(node).startswith("cuda:")
+    ):
         return ast.copy_location(ast.Constant("cpu"), node)
     return node
 
 
-def _text(node: ast.expr) -> str:
+def leading_text(node: ast.expr) -> str:
     """The text that an expression is, or begins with: of an f-string, `+`, `%` and `format`."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr) and node.values:
-        return _text(node.values[0])
+        return leading_text(node.values[0])
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
-        return _text(node.left)
+        return leading_text(node.left)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-        return _text(node.func.value)
+        return leading_text(node.func.value)
     return ""
 
 

@@ -14,6 +14,7 @@ import torch
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.adapters.torch_api.cuda_operators import cuda_operators_on_cpu
+from fuselight.adapters.torch_api.device_questions import answered_questions
 from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 from fuselight.adapters.triton_api.launches.stand_in import (
     recording_on_gpu,
@@ -45,11 +46,13 @@ def without_gpu(state: RunState) -> Iterator[None]:
     asked = request if isinstance(request, GenerateRequest) else plan
     device = asked.device if asked is not None else None
     state.kernel_launches.log.record = _record(state)
+    is_users = state.sources.is_users
     with (
         device_guards(),
+        answered_questions(_gpu(device), lambda names: is_users(str(names.get("__file__", "")))),
         cuda_operators_on_cpu(),
         libraries_of_kernels_on_cpu(),
-        standing_in(_gpu(device), state.kernel_launches.log, state.sources.is_users),
+        standing_in(_gpu(device), state.kernel_launches.log, is_users),
     ):
         yield
 

@@ -19,7 +19,7 @@ import torch
 from fuselight.adapters.torch_api.distributed import collectives
 from fuselight.adapters.torch_api.distributed.objects import ObjectExchange, exchanged
 from fuselight.adapters.torch_api.distributed.world_error import FakeWorldError
-from fuselight.adapters.torch_api.patching import patched, wrapped
+from fuselight.adapters.torch_api.patching import wrapped
 
 _FAKE = "fake"
 _ADDRESS, _PORT = "localhost", "29500"
@@ -200,7 +200,6 @@ def _devices() -> Iterator[None]:
             stack.enter_context(wrapped(owner, "init_device_mesh", init))
         stack.enter_context(wrapped(parallel.DistributedDataParallel, "__init__", wrap))
         stack.enter_context(wrapped(mesh.DeviceMesh, "__init__", build))
-        stack.enter_context(patched(torch.cuda, "set_device", lambda _device: None))
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,10 @@ from tests.support.kernels import NO_TRITON
 pytest.importorskip("triton", reason=NO_TRITON)
 pytest.importorskip("numpy")
 
+from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches import interpretation, launcher, python_form
+from fuselight.adapters.triton_api.launches.memory import CheckedMemory
+from fuselight.adapters.triton_api.launches.python_form import PythonForms
 from tests.support.checked_kernels import checked_file, directives
 
 pytestmark = [
@@ -20,7 +25,14 @@ pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU, nothing stands in for it"),
 ]
 FILE = Path(__file__).parents[2] / "cases" / "launches" / "tuned_launches.py"
+_BUDGETS = ("MAX_SECONDS", "MAX_ALL_SECONDS", "MAX_TRIED_SECONDS", "MAX_TRIAL_SECONDS")
 _PLANTED = re.compile(r"^# planted: (\w+) ?(.*)$", re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for budget in _BUDGETS:
+        monkeypatch.setattr(launcher, budget, 600.0)
 
 
 def test_each_planted_change_is_found_with_what_cures_it() -> None:
@@ -64,3 +76,32 @@ def test_gradients_of_what_a_tried_launch_changes_are_computed() -> None:
     assert out.item() == 400.0
     assert weight.grad is not None
     assert weight.grad[0].item() == 8.0
+
+
+@pytest.mark.parametrize("place", ["import", "Python of the kernel", "program"])
+def test_what_is_made_once_is_not_in_the_time_of_a_launch(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+
+    def slow(function: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            clock[0] += 2.0
+            return function(*args, **named)
+
+        return call
+
+    for module in (interpretation, launcher, python_form):
+        monkeypatch.setattr(module, "_processor_time", lambda: clock[0])
+    monkeypatch.setattr(launcher, "MAX_TRIED_SECONDS", 1.0)
+    if place == "import":
+        monkeypatch.setattr(names, "interpreter", slow(names.interpreter))
+    elif place == "program":
+        monkeypatch.setattr(CheckedMemory, "begin_program", slow(CheckedMemory.begin_program))
+    else:
+        monkeypatch.setattr(PythonForms, "_rewritten", slow(PythonForms._rewritten))
+    with checked_file(FILE) as checked:
+        vars(checked.module)["works_in_place"](torch.zeros(200))
+        changes = checked.launches.tunings
+    assert clock[0] >= 2.0
+    assert len(changes) == (0 if place == "program" else 1)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fuselight.adapters.triton_api.launches.address_memory import AddressMemory
@@ -24,7 +23,6 @@ BRANCH_FROM_MEMORY = "a branch or a loop depends on values from memory"
 OUT_OF_TIME = "the check took too long"
 MAX_PROGRAMS = 64
 """Launches of at most so many programs are checked as a whole."""
-_processor_time = time.thread_time  # bound before any user code runs; the same on a busy machine
 
 
 class AddressCheck(Interpretation):
@@ -41,29 +39,24 @@ class AddressCheck(Interpretation):
         self._done = 0
         self._stopped = False
 
-    def run(self, arguments: Mapping[str, Any], types: Mapping[str, Any]) -> None:
-        """Check the programs, until the time is over. Raises what the kernel's code or the interpreter raises."""
-        with self._active():
-            values = {name: self._value(name, argument, types[name]) for name, argument in arguments.items()}
-            program = self._forms.of(self._kernel)
-            self._builder.set_grid_dim(*self.grid)
-            self._deadline = _processor_time() + self._seconds
-            for place in sampled_programs(self.grid):
-                self.memory.program = place
-                self._builder.set_grid_idx(*place)
-                try:
-                    program(**values)
-                except Branches:
-                    self._stopped = True
-                except LaunchStopped as why:
-                    self._stopped = True
-                    self.memory.open.setdefault(("", 0, self._reason(why)))
-                    return
-                self._done += 1
-                self.memory.end_program()
-                self.products.clear()  # of loops whose iterations were left out
-                self.finished = self._done
-                self._note_work()
+    def _run_programs(self, program: Callable[[], Any]) -> None:
+        """Check some of them, until the time is over."""
+        for place in sampled_programs(self.grid):
+            self.memory.program = place
+            self._builder.set_grid_idx(*place)
+            try:
+                program()
+            except Branches:
+                self._stopped = True
+            except LaunchStopped as why:
+                self._stopped = True
+                self.memory.open.setdefault(("", 0, self._reason(why)))
+                return
+            self._done += 1
+            self.memory.end_program()
+            self.products.clear()  # of loops whose iterations were left out
+            self.finished = self._done
+            self._note_work()
 
     def faults(self) -> tuple[AccessFault, ...]:
         """What is wrong with accesses, the wasteful ones last."""

@@ -42,7 +42,9 @@ class Interpretation:
         """`kernel` is the `JITFunction`. Raises ImportError without NumPy."""
         self._kernel, self.grid, self._seconds = kernel, grid, seconds
         self._interpreter, self._language = names.interpreter(), names.language()
-        self._deadline = _processor_time() + seconds
+        self._deadline = math.inf
+        self.seconds = 0.0
+        """Processor time that the programs took. Imports, and making the kernel's Python, are not counted."""
         self.memory = self._new_memory()
         builder = corrected_builder(self._interpreter, self._language, self.memory)
         builder.options = self._interpreter.InterpreterOptions(sanitize_overflow=False)
@@ -73,22 +75,38 @@ class Interpretation:
             values = {name: self._value(name, argument, types[name]) for name, argument in arguments.items()}
             program = self._forms.of(self._kernel)
             self._builder.set_grid_dim(*self.grid)
-            start = after_first = _processor_time()
-            self._deadline = start + self._seconds
-            for done, place in enumerate(_order(self.grid)):
-                now = _processor_time()
-                if done == 1:
-                    after_first = now  # the first one also makes the Python of what the kernel calls
-                elif done > 1 and now - start > self._seconds * _SAMPLE:
-                    each = (now - after_first) / (done - 1)
-                    if each * (self._total() - done) > self._seconds * _HOPELESS - (now - start):
-                        raise LaunchStopped(TOO_LONG)
-                self.memory.begin_program(place)
-                self._builder.set_grid_idx(*place)
-                program(**values)
-                self.finished = done + 1
-                if self.finished <= _SPREAD or self.finished == self._total():
-                    self._note_work()
+            with self._within_budget():
+                self._run_programs(lambda: program(**values))
+
+    def _run_programs(self, program: Callable[[], Any]) -> None:
+        start = after_first = self._clock()
+        for done, place in enumerate(_order(self.grid)):
+            now = self._clock()
+            if done == 1:
+                after_first = now  # the first one is slower
+            elif done > 1 and now - start > self._seconds * _SAMPLE:
+                each = (now - after_first) / (done - 1)
+                if each * (self._total() - done) > self._seconds * _HOPELESS - (now - start):
+                    raise LaunchStopped(TOO_LONG)
+            self.memory.begin_program(place)
+            self._builder.set_grid_idx(*place)
+            program()
+            self.finished = done + 1
+            if self.finished <= _SPREAD or self.finished == self._total():
+                self._note_work()
+
+    @contextlib.contextmanager
+    def _within_budget(self) -> Iterator[None]:
+        """Count the time from here on, until the block ends."""
+        start = self._clock()
+        self._deadline = start + self._seconds
+        try:
+            yield
+        finally:
+            self.seconds = self._clock() - start
+
+    def _clock(self) -> float:
+        return _processor_time() - self._forms.seconds
 
     def work(self) -> LaunchWork | None:
         """What the whole grid does: a few finished programs stand for the others. None: none has finished."""
@@ -133,7 +151,7 @@ class Interpretation:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     def _expire(self) -> None:
-        if _processor_time() > self._deadline:
+        if self._clock() > self._deadline:
             raise LaunchStopped(TOO_LONG)
 
     def _is_users(self, path: str) -> bool:

@@ -100,7 +100,6 @@ class Launcher:
         key = (id(kernel), grid, tuple(map(str, signature.values())), _sizes(bound))
         seconds = min(MAX_SECONDS, MAX_ALL_SECONDS - log.seconds)
         unknown, interpretation = TOO_LONG, None
-        start = _processor_time()
         try:
             interpretation = Interpretation(kernel, grid, seconds)
             if key not in log.slow and seconds > 0:
@@ -112,7 +111,7 @@ class Launcher:
             unknown = f"Triton's interpreter is not available: {error}"
         except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
             unknown = f"Triton's interpreter cannot compute them: {_words(error)}"
-        took = _processor_time() - start
+        took = interpretation.seconds if interpretation is not None else 0.0
         log.seconds += took
         if unknown == TOO_LONG and seconds > 0:
             log.slow.add(key)
@@ -153,7 +152,6 @@ class Launcher:
         if key in log.checked or seconds <= 0 or min(grid) < 1:
             return None
         log.checked.add(key)
-        start = _processor_time()
         problem, check = "", None
         try:
             check = AddressCheck(kernel, grid, seconds)
@@ -164,10 +162,9 @@ class Launcher:
             return None
         except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
             problem = f"Triton's interpreter cannot run it: {_words(error)}"
-        finally:
-            log.address_seconds += _processor_time() - start
         if check is None:  # the interpreter could not be set up: FL606 has said that nothing is known
             return None
+        log.address_seconds += check.seconds
         self._summarize(kernel, bound, grid, check)
         if problem:
             check.memory.open.setdefault(("", 0, problem))

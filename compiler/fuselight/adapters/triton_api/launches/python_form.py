@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from fuselight.adapters.triton_api.launches.loop_sampling import SAMPLED, LoopSa
 _METHOD, _AND, _OR, _NOT, _RANGE = (
     f"__fuselight_{name}__" for name in ("method", "and", "or", "not", "range")
 )
+_processor_time = time.thread_time  # bound before any user code runs; the same on a busy machine
 
 
 class _Rewriting(ast.NodeTransformer):
@@ -98,12 +100,16 @@ class PythonForms:
         """Files of the functions that were made."""
         self.iterations = 0
         """Of the loops over a range that have begun."""
+        self.seconds = 0.0
+        """Processor time that it took to make them."""
 
     def of(self, function: Any) -> Callable[..., Any]:
         """The Python of a `JITFunction`."""
         form = self._functions.get(id(function))
         if form is None:
+            start = _processor_time()
             form = self._functions[id(function)] = function, self._rewritten(function)
+            self.seconds += _processor_time() - start
         return form[1]
 
     def _rewritten(self, function: Any) -> Callable[..., Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -124,6 +126,19 @@ def test_each_vendor_has_its_own_configurations() -> None:
     ours, theirs = assemble(source("reduction"), H100), assemble(source("reduction"), MI300X)
     assert ours.configs != theirs.configs
     assert torch.version.hip is None
+
+
+@pytest.mark.parametrize("name", ["pointwise", "reduction"])
+def test_a_vendor_has_its_configurations_in_a_process_that_compiled_for_another(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry: Any = pytest.importorskip("torch._inductor.heuristics.registry", reason="new in torch 2.15")
+    importlib.import_module(f"torch._inductor.heuristics.triton_codegen.{name}")
+    monkeypatch.delitem(registry._HEURISTIC_REGISTRY, (name, "hip", None), raising=False)
+    monkeypatch.delitem(registry._HEURISTIC_CACHE, (name, "hip", None), raising=False)
+    theirs = assemble(source(name), MI300X)
+    assert theirs.failure is None
+    assert theirs.configs != assemble(source(name), H100).configs
 
 
 @newer

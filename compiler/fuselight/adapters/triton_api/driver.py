@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.inductor.amd_heuristics import register_amd_heuristics
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
 
@@ -93,6 +94,7 @@ def virtual_driver(target: Any, cache: str) -> Iterator[None]:
             if target.backend == "hip":
                 # Inductor's heuristics ask torch's build, not the target, which vendor it is.
                 undo.enter_context(patched(torch.version, "hip", torch.version.hip or "6.0"))
+                register_amd_heuristics()
             yield
         finally:
             undo.close()

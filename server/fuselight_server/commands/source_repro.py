@@ -18,7 +18,12 @@ from fuselight.shared.report import CodeSearch, ScriptOutcome, ScriptState
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
 from fuselight_server.repro.issue import ConfirmedProgram
-from fuselight_server.repro.source_program import FINAL_SECONDS, Tracing, program_of_code
+from fuselight_server.repro.source_program import (
+    FINAL_SECONDS,
+    FINAL_SECONDS_OF_CODE,
+    Tracing,
+    program_of_code,
+)
 from fuselight_server.repro.source_reduction import SourceReduction
 
 if TYPE_CHECKING:
@@ -28,9 +33,13 @@ if TYPE_CHECKING:
     from fuselight_server.commands.targets import TargetRun
     from fuselight_server.repro.source_program import SourceProgram
 
-HANG_SECONDS = 60.0
+HANG_SECONDS = 30.0
 """A compile that takes longer does not end, if the limit of the run does not say less."""
 _WORDS = 40
+_CONFIRMING_SECONDS = 15.0
+"""What two new processes take besides the compile that does not end."""
+_LEAST_SHARE = 0.2
+"""Of the time: what the reduction gets at least, however long the recording has taken."""
 _RECORDING_SECONDS = 60.0
 """What writing a call as Python may take on top of the time of the program."""
 _ASKS = re.compile(r"(?:report|file|open|submit) an issue", re.IGNORECASE)
@@ -112,7 +121,7 @@ class SourceSearch:
 
     async def outcome(self, fault: TracingFault) -> SourceOutcome:
         """The program, or why there is none."""
-        given = self.target_run.request
+        given, start = self.target_run.request, self.clock()
         more = fault.search.hang_seconds + _RECORDING_SECONDS if given.limits.seconds else 0.0  # 0: no limit
         limits = dataclasses.replace(given.limits, seconds=given.limits.seconds + more)
         request = given.of_kind(GraphsRequest, code=fault.search, preload=False, limits=limits)
@@ -127,7 +136,7 @@ class SourceSearch:
         reduction = SourceReduction(
             self._trial,
             self.clock,
-            self.seconds,
+            self._left(fault, start),
             on_step=lambda text: self.target_run.show(f"reducing {format_target(fault.name)}: {text}"),
         )
         try:
@@ -143,6 +152,11 @@ class SourceSearch:
             return SourceOutcome(why_not=why, tried=reduction.tried, is_partial=reduction.is_spent)
         confirmed, why = await self._confirmed(reduction.best, reduction.last)
         return SourceOutcome(confirmed, why, reduction.tried, reduction.is_spent)
+
+    def _left(self, fault: TracingFault, start: float) -> float:
+        """The time for the reduction: what the recording leaves, and for a hang the confirmation."""
+        confirming = FINAL_SECONDS + _CONFIRMING_SECONDS if fault.what == "hang" else 0.0
+        return max(self.seconds - (self.clock() - start) - confirming, _LEAST_SHARE * self.seconds)
 
     async def _outcome_of_canceled(self, reduction: SourceReduction) -> SourceOutcome:
         """The smallest program so far, if it shows the fault also with neutral names: with others it is not shown."""
@@ -188,7 +202,8 @@ class SourceSearch:
         self, program: SourceProgram, last: ScriptOutcome | None
     ) -> tuple[ConfirmedProgram | None, str]:
         """The program, if a new process fails in the same way and one without compiled code does not."""
-        final = dataclasses.replace(program, seconds=FINAL_SECONDS)
+        is_traced = program.backend == "eager"
+        final = dataclasses.replace(program, seconds=FINAL_SECONDS if is_traced else FINAL_SECONDS_OF_CODE)
         target_run = dataclasses.replace(self.target_run, token=CancelToken())  # also after Ctrl-C: seconds
         shown = await self.run_script(target_run, final.script, fresh=True)
         if shown.state is not ScriptState.FAULT:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import RecordedCode, ScriptOutcome
 
-TRIAL_SECONDS = 5.0
+TRIAL_SECONDS = 3.0
 """How long a compile that does not end is tried while its program shrinks."""
-FINAL_SECONDS = 60.0
+FINAL_SECONDS, FINAL_SECONDS_OF_CODE = 30.0, 60.0
+"""When it is confirmed: of a trace, and of a backend, whose compilers of C++ a busy machine slows down."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"\b(?:0x)?[\da-f]*\d[\da-f]*\b")
 

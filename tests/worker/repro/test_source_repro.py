@@ -144,8 +144,12 @@ def test_a_break_in_a_loop_for_which_the_frame_is_skipped_is_found(live: LiveWor
 
 
 def test_a_compile_that_does_not_end_is_recorded_and_ended(live: LiveWorker) -> None:
-    (code,) = recorded(live, ENDLESS, CodeSearch(hang_seconds=2.0)).codes
-    assert shown(live, code, Tracing.HANG).state is ScriptState.FAULT
+    inner, code = recorded(live, ENDLESS, CodeSearch(hang_seconds=2.0)).codes
+    assert (inner.function, code.function) == ("decay", "step"), (
+        "what is traced when the time is over comes first"
+    )
+    assert inner.arguments.endswith("100000"), "the call is not made to its end"
+    assert shown(live, inner, Tracing.HANG).state is ScriptState.FAULT
 
 
 def test_what_fails_without_compiled_code_is_no_fault(live: LiveWorker) -> None:

@@ -14,7 +14,11 @@ from typing import Any
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import errors, frames, targets
-from fuselight.adapters.torch_api.dynamo.traced_frames import TracedFrame, traced_frames
+from fuselight.adapters.torch_api.dynamo.traced_frames import (
+    TracedFrame,
+    traced_frames,
+    traced_functions,
+)
 from fuselight.capture import dynamo
 from fuselight.capture.calls.rungs import Answered
 from fuselight.shared.protocol import GraphsRequest
@@ -65,6 +69,8 @@ class _CodeRun(RequestResult):
         self._stack: list[tuple[str, str]] = []
         """File and function of its traced frames."""
         self._watch: threading.Timer | None = None
+        self._is_over = False
+        """Whether a compile took too long, and its exception is on the way."""
 
     def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
@@ -102,6 +108,10 @@ class _CodeRun(RequestResult):
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+        if self._is_over and self._frame is not None:
+            self._is_over = False
+            self._record(self._frame, "")
+            return
         if self._codes or self._frame is None:
             return
         if isinstance(error, errors.exceptions.Unsupported) and self._search.broken_at is not None:
@@ -128,6 +138,7 @@ class _CodeRun(RequestResult):
     def _end(self, frame: TracedFrame, thread: int) -> None:
         """Record a frame whose compile takes too long, from another thread, and end the program's."""
         if not self._codes:
+            self._stack, self._is_over = traced_functions(thread), True
             self._codes = [recorded_code(frame, "")]
             kind = ctypes.py_object(InputsCaptured)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), kind)

@@ -1,6 +1,7 @@
 """Calls inside of a call that Dynamo traced, with the arguments that they get in eager mode.
 
-Invariant: the outer call is made at most once more, and what it raises is dropped: the program ends after it.
+Invariant: the outer call is made at most once more, as far as the last of them begins, and what it raises is dropped:
+the program ends after it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from fuselight.adapters.torch_api.dynamo.traced_frames import TracedFrame
 _MAX_FRAMES = 3
 
 
+class _AllKnown(BaseException):
+    """Each of the calls has been made: the outer call ends, whatever errors the program handles."""
+
+
 def inner_frames(frame: TracedFrame, functions: Sequence[tuple[str, str]]) -> list[TracedFrame]:
     """The first call of each of these functions (file and name), the last one first."""
     wanted = list(dict.fromkeys(functions))[-_MAX_FRAMES:]
@@ -24,6 +29,8 @@ def inner_frames(frame: TracedFrame, functions: Sequence[tuple[str, str]]) -> li
         key = running.f_code.co_filename, running.f_code.co_name
         if event == "call" and key in wanted and key not in calls and running.f_code is not frame.code:
             calls[key] = _started(running)
+            if len(calls) == len(wanted):
+                raise _AllKnown
 
     if not wanted:
         return []
@@ -31,7 +38,7 @@ def inner_frames(frame: TracedFrame, functions: Sequence[tuple[str, str]]) -> li
     sys.setprofile(note)
     try:
         call(frame)
-    except Exception:  # noqa: BLE001, S110 - the calls before it are known
+    except (Exception, _AllKnown):  # noqa: BLE001, S110 - the calls before it are known
         pass
     finally:
         sys.setprofile(before)

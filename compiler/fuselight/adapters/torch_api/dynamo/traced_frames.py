@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CellType, CodeType
@@ -21,6 +22,9 @@ import torch._dynamo.symbolic_convert
 
 from fuselight.adapters.torch_api.dynamo import errors, frames
 from fuselight.adapters.torch_api.patching import wrapped
+
+_RUN = torch._dynamo.symbolic_convert.InstructionTranslatorBase.run.__code__
+"""What traces one function."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,18 @@ def traced_frames(listener: FrameListener) -> Iterator[None]:
         if hasattr(translator, "log_graph_break"):
             stack.enter_context(wrapped(translator, "log_graph_break", log_graph_break))
         yield
+
+
+def traced_functions(thread: int) -> list[tuple[str, str]]:
+    """File and name of the functions that Dynamo traces on a thread, outermost first; empty if it traces none."""
+    functions: dict[int, tuple[str, str]] = {}
+    running = sys._current_frames().get(thread)
+    while running is not None:
+        if running.f_code is _RUN:
+            tracer = running.f_locals["self"]
+            functions[id(tracer)] = tracer.f_code.co_filename, tracer.f_code.co_name
+        running = running.f_back
+    return list(reversed(functions.values()))
 
 
 def _started(known: dict[CodeType, TracedFrame], code: CodeType, args: tuple[Any, ...]) -> TracedFrame:

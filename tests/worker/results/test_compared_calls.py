@@ -153,6 +153,24 @@ if __name__ == "__main__":
     for op in (torch.Tensor.__add__, torch.Tensor.__mul__):
         torch.compile(make(op))(torch.tensor([6.0]), torch.tensor([3.0]))
 """,
+    "a global that a nested region keeps": """\
+class Carry:
+    pass
+carry = Carry()
+carry.total = torch.zeros(3)
+@torch.compiler.nested_compile_region
+def shifted():
+    return carry.total.tanh() + 1.5  # here
+def f(x):
+    global carry
+    for _ in range(2):
+        carry = Carry()
+        carry.total = x
+        x = shifted()
+    return x * 2
+if __name__ == "__main__":
+    torch.compile(f)(torch.ones(3))
+""",
     "a size that is rounded": """\
 def scaled(x):
     n = round(x.shape[0] * 5, -1)  # here

@@ -22,6 +22,7 @@ from fuselight.shared.report import Stack
 
 Place = tuple[str, int]
 Sums = tuple[float, ...]
+_REGION = "invoke_subgraph"
 _MAX_OPERATORS = 5000
 _MAX_LINES = 50_000
 
@@ -193,7 +194,10 @@ class NotingInterpreter(torch.fx.Interpreter):
         self._lines = lines
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run an operator."""
+        """Run an operator; those of a nested region (`nested_compile_region`) one by one, too."""
+        if n.op.startswith("call_") and getattr(n.target, "__name__", "") == _REGION:
+            (graph, _, *given), _ = self.fetch_args_kwargs_from_env(n)
+            return NotingInterpreter(graph, self._lines).run(*given)
         result = super().run_node(n)
         if n.op.startswith("call_"):
             self._lines.note(stacks.of_node(n), result, self.fetch_args_kwargs_from_env(n))

@@ -55,7 +55,9 @@ class ConfirmedProgram:
                 if self.program.observed is not Tracing.HANG
                 else ""
             )
-            return f"torch.compile: {WHAT[self.program.observed]}{': ' if line else ''}{line[:_MAX_TITLE]}"
+            if len(line) > _MAX_TITLE:
+                line = f"{line[: _MAX_TITLE - 1]}…"
+            return f"torch.compile: {WHAT[self.program.observed]}{': ' if line else ''}{line}"
         names = operators_of(self.program)[:_MAX_OPERATORS]
         what = what_differs(self.program)
         return f"torch.compile: {what}{': ' if names else ''}{', '.join(names)}"

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -264,13 +265,16 @@ async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(
     sent: list[tuple[object, object]] = []
     created: list[object] = []
 
-    async def create(params: types.WorkDoneProgressCreateParams) -> None:
+    def create(params: types.WorkDoneProgressCreateParams) -> Future[None]:
         created.append(params.token)
+        answer: Future[None] = Future()
+        answer.set_result(None)
+        return answer
 
     world.state.client.progress = True
     world.server.spawn = lambda work, _what: tasks.append(asyncio.ensure_future(work))
     world.server.progress = lambda params: sent.append((params.token, params.value))
-    world.server.window_work_done_progress_create_async = create
+    world.server.window_work_done_progress_create = create
     tasks: list[asyncio.Future[None]] = []
     shown = VerificationProgress(world.server)
     world.session.tasks.on_change = shown.update

@@ -58,6 +58,7 @@ async def test_a_search_uses_unsaved_texts_and_says_what_it_does(
 
     async def reproduce(options: CommandOptions, show: Any, _token: CancelToken, **_plan: Any) -> Any:
         asked.append(options)
+        show("1/1 /w/m.py: Net: program 1")
         show("reducing Net")
         return outcome(fault("import torch"), fault(why_not="the fault is in tracing"))
 
@@ -68,7 +69,7 @@ async def test_a_search_uses_unsaved_texts_and_says_what_it_does(
     (options,) = asked
     assert (options.paths, options.targets, options.python) == ((Path("/w/m.py"),), ("Net",), "/venv/python")
     assert options.texts == {"/w/m.py": "unsaved"}
-    assert words == [["starting"], ["reducing Net"], []]
+    assert words == [["starting"], ["Net: program 1"], ["reducing Net"], []]
 
 
 @pytest.mark.asyncio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,13 +31,13 @@ class ProgressClient:
             state=SimpleNamespace(client=SimpleNamespace(progress=True)),
             progress=self._note,
             spawn=lambda work, _what: self._tasks.append(asyncio.ensure_future(work)),
-            window_work_done_progress_create_async=self._create,
+            window_work_done_progress_create=self._create,
         )
         self.works: WorkProgress[str] = WorkProgress(server)
 
-    def _create(self, params: Any) -> asyncio.Future[None]:
+    def _create(self, params: Any) -> Future[None]:
         self.tokens[params.token] = 0
-        return asyncio.get_running_loop().create_future()  # a client that has not answered yet
+        return Future()  # a client that has not answered yet
 
     def _note(self, params: Any) -> None:
         self.tokens[params.token] += 1

@@ -81,15 +81,16 @@ class _TokenProgress:
     async def begin(self) -> None:
         """Begin, unless the work has ended."""
         # Messages are ordered, so a client that makes the token at once sees what follows; the answer is not awaited
-        # before `begin`, else a short work would end before it had begun.
+        # before `begin`, else a short work would end before it had begun. pygls sends nothing for its asynchronous
+        # request until that is awaited, and VS Code drops what comes for a token that it does not know.
         if self._has_ended:
             return
         params = types.WorkDoneProgressCreateParams(self.token)
-        created = self._server.window_work_done_progress_create_async(params)
+        created = self._server.window_work_done_progress_create(params)
         title, words = self._work.title, visible(self._work.words)
         self._send(types.WorkDoneProgressBegin(title=title, message=words, cancellable=True))
         self._note_sent()
-        await created
+        await asyncio.wrap_future(created)
 
     def update(self, work: ShownWork) -> None:
         """Report the work: now, or when the next report may be sent."""

@@ -18,6 +18,7 @@ from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.options import CommandOptions, RunSettings
 from fuselight_server.commands.repro import ReproPlan, reproduce
+from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.interpreters import NoInterpreterError
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class ReproSession:
         search = self.active[key] = ReproSearch()
 
         def show(words: str) -> None:
-            search.words = words
+            # A client shows a line: the number of the target and the path are left out.
+            search.words = words.partition(f"{shown_path(key.path)}: ")[2] or words
             self.on_change()
 
         self.on_change()

@@ -28,6 +28,8 @@ import type { Consent } from "./consent";
 import { withPageLinks } from "./page_links";
 import { sayRefusalCommand, withShownReason } from "./refused_fixes";
 
+/** Where the server writes what it has a client show. */
+const viewFolder = "/.fuselight/views/";
 /** Commands that run code of the folder, which needs the user's consent. */
 const runningCommands: ReadonlySet<string> = new Set([
   serverCommand.run,
@@ -98,6 +100,16 @@ export function createClient(server: Candidate, parts: ClientParts): LanguageCli
         }
         await parts.beforeRun(folder);
         return next(command, args);
+      },
+      window: {
+        // In a preview tab, the next view would take the place of this one: a repro comes with its issue.
+        async showDocument(params, token, next) {
+          const answer = await next(params, token);
+          if (params.external !== true && params.uri.includes(viewFolder)) {
+            await vscode.commands.executeCommand("workbench.action.keepEditor");
+          }
+          return answer;
+        },
       },
       workspace: {
         async configuration(params, token, next) {

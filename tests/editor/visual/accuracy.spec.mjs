@@ -49,6 +49,19 @@ test("a wrong result, from the lens to its line", async ({ session }) => {
     await page.keyboard.press("Escape");
   });
 
+  await test.step("the quick fix of a repro searches for it, and says why there is none", async () => {
+    const repro = view.quickFixes.filter({ hasText: "Write a repro for PyTorch" }).first();
+    await expect(async () => {
+      await page.keyboard.press("Escape");
+      await view.command("Quick Fix...");
+      await expect(repro).toBeVisible({ timeout: 5000 });
+    }).toPass();
+    await repro.click();
+    await view.notified("Writing a repro");
+    await view.notified("No repro of loss_per_token: the fault is in tracing");
+    await view.command("Notifications: Clear All Notifications");
+  });
+
   await test.step("the report has each call", async () => {
     await view.lensAction(verdict).click();
     const results = view.report.filter({ hasText: /^Accuracy/ });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import importlib.util
@@ -240,6 +241,17 @@ def test_each_command_has_a_page_that_tells_of_it_and_a_line_in_the_readme() -> 
     assert not COMMANDS.keys() - lines
     for command, page in rows.items():
         assert f"fuselight {command}" in (ROOT / "docs" / page).read_text(encoding="utf-8"), command
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_option_is_on_a_page(command: str) -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    importlib.import_module(f"fuselight_server.cli.{command}").add_arguments(parser)
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = set(re.findall(r"(?<![\w-])--?\w[\w-]*", text))
+    options = [action.option_strings for action in parser._actions if action.option_strings]
+    assert [names for names in options if not named & {*names}] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -85,7 +85,13 @@ class CallCure:
     def settings(self) -> dict[str, object]:
         """The settings of `torch._dynamo.config` that it changes, by name."""
         if self.also:
-            return {name: value for part in self.changes for name, value in part.settings.items()}
+            joined: dict[str, object] = {}
+            for name, value in (item for part in self.changes for item in part.settings.items()):
+                known = joined.get(name)
+                joined[name] = (
+                    [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+                )
+            return joined
         if self.kind is not CureKind.SETTING:
             return {}
         try:
@@ -166,8 +172,18 @@ class CureTrial:
     """All compiles of the run with it."""
     operators: int = 0
     """Operators in graphs that ran with it, one for each run of a graph."""
+    text: str = ""
+    """What to do, in words: of changes for several findings that help only together."""
+    cost: str = ""
+    """What these changes cost, in words."""
 
     @property
     def cures(self) -> bool:
         """Whether the function is compiled less often, and nothing that was compiled is lost."""
         return not self.refused
+
+    def saves_as_much_as(self, other: CureTrial) -> bool:
+        """Whether it cures, and leaves no more breaks, compiles and code outside of graphs than another one."""
+        is_as_compiled = self.cure.goal is not CureGoal.BREAKS or self.operators >= other.operators
+        pairs = ((self.breaks, other.breaks), (self.after, other.after), (self.compiles, other.compiles))
+        return self.cures and is_as_compiled and all(mine <= theirs for mine, theirs in pairs)

@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import CaptureRequest
-from fuselight.shared.report import CureRun, Problem, Rung
+from fuselight.shared.report import CureGoal, CureRun, Problem, Rung
 from fuselight_server.base.finding import rank
 from fuselight_server.explain.findings import findings
-from fuselight_server.explain.findings.advice.trial_verdict import trial_of
+from fuselight_server.explain.findings.advice.trial_verdict import MOVED_BREAKS, trial_of
 from fuselight_server.explain.findings.common.context import TRIALS
+from fuselight_server.fixes.verification.joint_trials import cured_together, joint_cures, uncovered_remedies
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import CallCure, CureTrial, Report
+    from fuselight_server.base.remedies import FindingRemedy
+    from fuselight_server.fixes.verification.joint_trials import JointCure
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""
@@ -75,46 +78,126 @@ async def try_cures(
     """
     cures = wanted_cures(report, read_line)
     seconds = sum(report.phases.values())
-    if not cures or not isinstance(request, CaptureRequest) or not _may_try(request, report):
+    if not cures or not isinstance(request, CaptureRequest):
         return report
+    if why := _obstacle(request, report):
+        return _with_problem(report, why) if budget.allows(0) else report
     if not budget.allows(2 * seconds):  # the run for comparison, and one trial
         return report
-
-    capture = request
-    report = dataclasses.replace(
-        report, problems=tuple(problem for problem in report.problems if problem.stage != TRIALS)
-    )
-
-    async def timed(cure: CallCure | None, calls: int | None) -> Report:
-        nonlocal seconds
-        start = budget.clock()
-        answer = await run(dataclasses.replace(capture, trial=CureRun(cure, calls), preload=False))
-        seconds = max(seconds, budget.clock() - start)
-        budget.spent += budget.clock() - start
-        return answer
-
-    show("calls without a change")
-    without = await timed(None, None)
+    trials = _Trials(request, run, budget, read_line, show)
+    without = await trials.compare(automatic=request.automatic)
     if request.automatic and not _is_same(without, report):
-        capture = dataclasses.replace(capture, automatic=False)  # the user's run went to the program's end
-        without = await timed(None, None)
+        without = await trials.compare(automatic=False)  # the user's run went to the program's end
     if not _is_same(without, report):
         why = (
             f"the run for comparison ended early: {without.failures[0].message}"
             if without.failures and not report.failures
             else "the program compiled something else when it ran again"
         )
-        return dataclasses.replace(report, problems=(*report.problems, Problem(TRIALS, "cures", why)))
-    calls = without.trial.calls if without.trial is not None else None
-    trials: list[CureTrial] = []
-    for number, cure in enumerate(cures[:MAX_TRIALS], 1):
-        if not budget.allows(_EXPENSIVE * seconds):
-            break
-        if any(trial.cures and trial.after <= 1 and trial.cure in cure.changes for trial in trials):
-            continue  # a part of it is enough
-        show(f"change {number} of {min(len(cures), MAX_TRIALS)}")
-        trials.append(trial_of(cure, without, await timed(cure, calls)))
-    return dataclasses.replace(report, trials=(*report.trials, *trials))
+        return _with_problem(report, why)
+    report = await trials.each(_with_problem(report), without)
+    is_open = trials.is_full and bool(wanted_cures(report, read_line))
+    return _with_problem(report, f"{MAX_TRIALS} changes were tried before it") if is_open else report
+
+
+class _Trials:
+    """The trials of one report, with the runs that they need."""
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        run: Callable[[RunRequest], Awaitable[Report]],
+        budget: TrialBudget,
+        read_line: Callable[[str, int], str | None],
+        show: Callable[[str], None],
+    ) -> None:
+        self.request = request
+        self._run, self._budget, self._read_line, self._show = run, budget, read_line, show
+        self._seconds, self._count = 0.0, 0
+        self._uncovered: dict[FindingRemedy, None] = {}
+        """What may help against the breaks that single changes have moved to."""
+
+    async def compare(self, *, automatic: bool) -> Report:
+        """Make the calls without a change, as all trials are compared with them."""
+        self._show("calls without a change")
+        self.request = dataclasses.replace(self.request, automatic=automatic)
+        return await self._answer(CureRun())
+
+    async def each(self, report: Report, without: Report) -> Report:
+        """Try the changes of the findings, and then several of them at once where none helps alone."""
+        seen: set[CallCure] = set()
+        while new := [cure for cure in wanted_cures(report, self._read_line) if cure not in seen]:
+            most = min(self._count + len(new), MAX_TRIALS)
+            for cure in new:
+                if not self._may_go_on:
+                    return report
+                seen.add(cure)
+                if any(
+                    trial.cures and trial.after <= 1 and trial.cure in cure.changes for trial in report.trials
+                ):
+                    continue  # a part of it is enough
+                self._show(f"change {self._count + 1} of {most}")
+                report = _with_trial(report, await self._trial(cure, without))
+        shown = findings(report, read_line=self._read_line)
+        for joint in joint_cures(shown, report.trials, self._uncovered):
+            async for trial in self._of_several([joint], without):
+                report = _with_trial(report, trial)
+        for joint, known in cured_together(shown, report.trials):
+            async for trial in self._of_several(joint.smaller(), without, known):
+                report = _with_trial(report, trial)
+        return report
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were as many trials as a report may have."""
+        return self._count >= MAX_TRIALS
+
+    @property
+    def _may_go_on(self) -> bool:
+        return not self.is_full and self._budget.allows(_EXPENSIVE * self._seconds)
+
+    async def _answer(self, trial: CureRun) -> Report:
+        start = self._budget.clock()
+        answer = await self._run(dataclasses.replace(self.request, trial=trial, preload=False))
+        taken = self._budget.clock() - start
+        self._seconds = max(self._seconds, taken)
+        self._budget.spent += taken
+        return answer
+
+    async def _trial(self, cure: CallCure, without: Report) -> CureTrial:
+        counts = without.trial
+        answer = await self._answer(CureRun(cure, counts.calls if counts is not None else None))
+        self._count += 1
+        trial = trial_of(cure, without, answer)
+        if cure.goal is CureGoal.BREAKS and trial.refused.startswith(MOVED_BREAKS):
+            known, shown = (findings(each, read_line=self._read_line) for each in (without, answer))
+            self._uncovered |= dict.fromkeys(uncovered_remedies(shown, known))
+        return trial
+
+    async def _of_several(
+        self, pending: list[JointCure], without: Report, best: CureTrial | None = None
+    ) -> AsyncIterator[CureTrial]:
+        """The trials of several changes, and of fewer of them as long as they help as much as `best` or as all."""
+        while pending and self._may_go_on:
+            joint = pending.pop(0)
+            self._show(f"{len(joint.parts)} changes together")
+            trial = dataclasses.replace(
+                await self._trial(joint.cure, without), text=joint.text, cost=joint.cost
+            )
+            yield trial
+            if trial.cures and (best is None or trial.saves_as_much_as(best)):
+                best, pending = trial, joint.smaller()
+
+
+def _with_trial(report: Report, trial: CureTrial) -> Report:
+    return dataclasses.replace(report, trials=(*report.trials, trial))
+
+
+def _with_problem(report: Report, why: str = "") -> Report:
+    """The report with the reason why there are no further trials of it, in place of an earlier one."""
+    problems = tuple(problem for problem in report.problems if problem.stage != TRIALS)
+    more = (Problem(TRIALS, "cures", why),) if why else ()
+    return dataclasses.replace(report, problems=(*problems, *more))
 
 
 def wanted_cures(report: Report, read_line: Callable[[str, int], str | None]) -> tuple[CallCure, ...]:
@@ -130,11 +213,19 @@ def _is_same(without: Report, report: Report) -> bool:
     return without.trial is not None and len(without.compiles) == len(report.compiles)
 
 
-def _may_try(request: CaptureRequest, report: Report) -> bool:
-    """Whether the calls can be made again: those of several ranks are not, nor those of a run that failed.
+def _obstacle(request: CaptureRequest, report: Report) -> str:
+    """Why the calls cannot be made again; empty if they can.
 
-    A run that the recompile limit ended is tried: a cure takes it further.
+    A run that an exception or the recompile limit ended is tried: a cure may take it further.
     """
-    is_complete = all(failure.kind == "recompile_limit" for failure in report.failures)
+    if request.world is not None:
+        return "no run of several ranks is made for it"
+    failure = next((item for item in report.failures if item.kind not in _MAY_GO_FURTHER), None)
+    if failure is not None:
+        return f"a run for it would end early, too: {failure.message}"
     is_run = report.inputs is not None and report.inputs.rung not in {Rung.PROGRAM, Rung.KERNEL, Rung.TRACE}
-    return is_run and request.world is None and not request.changes and is_complete
+    return "" if is_run and not request.changes else "its calls cannot be made again"
+
+
+_MAY_GO_FURTHER = frozenset({"exception", "fullgraph", "recompile_limit"})
+"""Kinds of failures after which a run with a change is compared up to the call that failed."""

@@ -147,9 +147,28 @@ def test_a_size_and_a_number_are_one_step() -> None:
     assert finding_of(SIZE, number("n"), trials=trials).hints == (
         (
             "Pass `n` as a tensor and mark the size as dynamic before the call: "
-            "torch._dynamo.mark_dynamic(x, 0) (tried: 3 → 1 compiles). Kernels for dynamic sizes can be slower"
+            "torch._dynamo.mark_dynamic(x, 0) (tried: 3 → 1 compiles, none of them helps alone). "
+            "Kernels for dynamic sizes can be slower"
         ),
     )
+
+
+def test_changes_for_two_findings_are_said_of_both_and_hide_what_is_not_needed() -> None:
+    """Beside them stands no expectation: that is for where nothing helps."""
+    given = (again(SIZE), again(number("n"), compile_id="0/2"))
+    size, count = findings(report(recompiles=given))
+    mark, tensor = (item.cures[0] for item in (size, count))
+    alone = tuple(CureTrial(cure, 3, 3, "there are as many compiles: 3") for cure in (mark, tensor))
+    setting = replace(tensor, kind=CureKind.SETTING, subjects=(), value='{"a": true}')
+    text = "Mark `x`, and pass `n` as a tensor"
+    both = CureTrial(replace(mark, also=(tensor,)), 3, 1, text=text, cost="It copies")
+    more = replace(both, cure=replace(mark, also=(tensor, setting)), text="All three")
+    shown = f"{text} (tried: 3 → 1 compiles, none of them helps alone). It copies"
+    for finding in findings(report(recompiles=given, trials=(*alone, more, both))):
+        assert finding.hints == (shown,)
+    refused = replace(both, refused="the results differ")
+    for finding in findings(report(recompiles=given, trials=(*alone, refused))):
+        assert not any("tried:" in hint for hint in finding.hints)
 
 
 def test_what_no_user_can_reach_is_not_advised() -> None:

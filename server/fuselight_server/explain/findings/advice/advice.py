@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureKind
+from fuselight.shared.report import CureGoal, CureKind
 from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.common.text import next_words
 
@@ -67,7 +67,7 @@ def tried_remedies(
     and save no more than one of them alone.
     """
     candidates = tuple(candidates)
-    remedies = [_remedy(item, trials.get(item.cure)) for item in candidates]
+    remedies = [_remedy(item, trials.get(item.cure), trials) for item in candidates]
     cures = [
         remedy
         for remedy in remedies
@@ -82,6 +82,44 @@ def tried_remedies(
     ]
     refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
     return (*(in_order(cures) or untried), *refused)
+
+
+def with_joint_changes(
+    remedies: Iterable[FindingRemedy], cures: Iterable[CallCure], trials: Mapping[CallCure, CureTrial]
+) -> tuple[FindingRemedy, ...]:
+    """The remedies of a finding with the changes that help only together with those for other findings.
+
+    `cures`: the changes of the finding itself. Left out beside them are what was not tried, and what to expect where
+    nothing helps.
+    """
+    own = {_change(part) for cure in cures for part in cure.changes}
+    joint = [
+        trial
+        for trial in trials.values()
+        if trial.text
+        and trial.cures
+        and not own.isdisjoint(map(_change, trial.cure.changes))
+        and not any(
+            {*other.cure.changes} < {*trial.cure.changes} and other.saves_as_much_as(trial)
+            for other in trials.values()
+        )
+    ]
+    remedies = tuple(remedies)
+    if not joint or any(remedy.state is RemedyState.TRIED for remedy in remedies):
+        return remedies
+    together = (_remedy(TriedAdvice(trial.text, trial.cure, trial.cost), trial, trials) for trial in joint)
+    is_of_break = any(trial.cure.goal is CureGoal.BREAKS for trial in joint)
+    others = (
+        remedy
+        for remedy in remedies
+        if remedy.state is RemedyState.REFUSED or (is_of_break and not remedy.is_pending)
+    )
+    return (*in_order(together), *others)
+
+
+def _change(cure: CallCure) -> object:
+    """What a cure changes: a setting is one change, whichever line it is for."""
+    return (cure.kind, cure.value) if cure.kind is CureKind.SETTING else cure
 
 
 def best_first(remedies: Iterable[FindingRemedy]) -> list[FindingRemedy]:
@@ -136,15 +174,28 @@ def _is_enough_alone(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]
 
 def _is_part(cure: CallCure, whole: CallCure) -> bool:
     if whole.kind is not CureKind.SETTING:
-        return bool(whole.also) and cure in whole.changes
+        return {*cure.changes} < {*whole.changes}
     if cure.kind is not CureKind.SETTING:  # another way, and no part of this one
         return False
     is_of_same = (cure.path, cure.line, cure.goal) == (whole.path, whole.line, whole.goal)
     return is_of_same and cure.settings.items() < whole.settings.items()
 
 
-def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:
+ONLY_TOGETHER = "none of them helps alone"
+"""What is said of several changes of which each was tried alone, without a gain."""
+
+
+def _remedy(
+    advice: TriedAdvice, trial: CureTrial | None, trials: Mapping[CallCure, CureTrial]
+) -> FindingRemedy:
     cure = advice.cure
+    alone = [trials.get(part) for part in cure.changes] if cure.also else []
+    is_of_findings = trial is not None and bool(
+        trial.text
+    )  # one may be for a break that only the others uncover
+    is_needed = bool(alone) and not any(
+        known.cures if known is not None else not is_of_findings for known in alone
+    )
     kind = "+".join(_kind(part) for part in cure.changes)
     whose = f" of {advice.whose}" if advice.whose else ""
     state, why, counts = RemedyState.NOT_TRIED, "", ""
@@ -152,7 +203,8 @@ def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:
         why = NO_CALL
     elif trial is not None:
         state = RemedyState.TRIED if trial.cures else RemedyState.REFUSED
-        why = trial.refused or next_words((item.gb_id, item.path, item.line) for item in trial.next)
+        uncovered = next_words((item.gb_id, item.path, item.line) for item in trial.next)
+        why = trial.refused or ", ".join(filter(None, (ONLY_TOGETHER if is_needed else "", uncovered)))
         counts = f"{trial.before} → {trial.after} {cure.goal.value}{whose}"
     return FindingRemedy(
         *(advice.text, state, kind, why, counts, advice.cost),

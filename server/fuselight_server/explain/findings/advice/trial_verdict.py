@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
 _ROUNDING = 1e-3
 """By how much sums may differ: a number as a tensor is rounded to the default dtype."""
-_READ = "item"
-"""The call with which a graph reads a dynamic float: as a tensor, the float needs none."""
+_OF_DYNAMIC_FLOATS = frozenset({"item", "torch.scalar_tensor"})
+"""The calls with which a graph reads a dynamic float, and returns one: as a tensor, the float needs none."""
 _STILL_BROKEN = "the line breaks the graph all the same"
 _MORE_BREAKS = "other lines then break the graph more often"
 _OTHER_BREAK = "it breaks the graph on "
@@ -50,6 +50,10 @@ _BY_POSITION = "[list("
 """How torch names an element of a dict; the text of the line that names it as the user does is not here."""
 MOVED_BREAKS = (_MORE_BREAKS, _OTHER_BREAK)
 """How the refusals begin of a change after which another line breaks the graph."""
+_AS_MANY = "there are as many "
+_STILL_EAGER = "the code after it stays in eager mode, and no more operators run inside graphs"
+_WITHOUT_GAIN = (_AS_MANY, _STILL_BROKEN, _STILL_EAGER)
+"""How the refusals begin of a change that harms nothing."""
 NOT_APPLIED = "no call of a compiled function has this value"
 Line = tuple[str, int]
 """A file and a line of it."""
@@ -66,13 +70,13 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     elif not refused and after >= before:
         refused = _STILL_BROKEN
         if cure.goal is not CureGoal.BREAKS:
-            refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
+            refused = f"{_AS_MANY}{cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
     if cure.goal is CureGoal.BREAKS:
         if not refused and _breaks_elsewhere(cure, cured, uncovered) > _breaks_elsewhere(cure, without):
             refused = _MORE_BREAKS
         elif not refused and not uncovered and _gains_nothing(cure, without, cured):
-            refused = "the code after it stays in eager mode, and no more operators run inside graphs"
+            refused = _STILL_EAGER
         # Those of the whole run: of several breaks, that of one line is not what is left.
         before = _count_breaks(without.breaks)
         after = _count_breaks(cured.breaks) - _count_breaks(uncovered)
@@ -91,6 +95,12 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         compiles=len(cured.compiles),
         operators=_line_runs(cured, counts).total() if counts is not None else 0,
     )
+
+
+def is_harmless(trial: CureTrial) -> bool:
+    """Whether a change helps, or harms nothing: together with another one it may help. One for a break may move it."""
+    without_gain = (*_WITHOUT_GAIN, *MOVED_BREAKS) if trial.cure.goal is CureGoal.BREAKS else _WITHOUT_GAIN
+    return trial.is_made and (trial.cures or trial.refused.startswith(without_gain))
 
 
 def trials_of(
@@ -151,12 +161,14 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     yield from _new_failures(without, cured)
     if new.calls != old.calls:
         yield "the program makes other calls each time"
+    if without.failures:  # the run with the cure may go further
+        new = replace(new, results=new.results[: len(old.results)])
     yield from _other_results(cure, old, new)
     yield from _uncompiled(cure, without, cured, uncovered)
     if CureKind.NUMBER in {part.kind for part in cure.changes}:
         return  # what is calculated of numbers alone is in no graph
     after, once = _line_runs(cured, new), _lines_of_first_compiles(cure, without)
-    left_out = cure if IGNORED in cure.settings else None
+    left_out = next((part for part in cure.changes if IGNORED in part.settings), None)
     for line, count in _line_runs(without, old, left_out).items():
         if after[line] < count and line not in once:
             yield f"{_shown(cure, line)} then runs outside of graphs{_for_limit(cured)}"
@@ -195,9 +207,11 @@ def _other_state(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator
     changed = tuple(
         match[1] for part in cure.changes for item in part.subjects for match in _LAST.finditer(item)
     )
+    is_stacked = CureKind.STACK in {part.kind for part in cure.changes}
     for name in sorted({**old.state, **new.state}):
         was, now = old.state.get(name), new.state.get(name)
-        if was == now or _is_changed(name, changed):
+        owner = _ELEMENT.sub("", name) if is_stacked else name  # a tensor has no elements here
+        if was == now or _is_changed(name, changed) or _is_changed(owner, changed):
             continue
         kind = next((kind for kind in _OF_COLLECTIONS if name.startswith(kind)), "")
         shown = name[len(kind) :]
@@ -215,6 +229,7 @@ def _is_changed(name: str, changed: tuple[str, ...]) -> bool:
 
 _LAST = re.compile(r"(\w+)['\"]?\]?$")
 """The last name in a path, as `count` in `L['self'].count`."""
+_ELEMENT = re.compile(r"\[-?\d+\]$")
 _TENSOR = "a tensor"
 _OF_COLLECTIONS = {"the keys of ": "other keys", "the length of ": "another length"}
 _OF_STATE = frozenset({CureKind.TENSOR, CureKind.STACK, CureKind.FIRST_CALL})
@@ -277,7 +292,7 @@ def _gains_nothing(cure: CallCure, without: Report, cured: Report) -> bool:
     """Whether torch gives up the code around the line with the cure too, and its graphs have no more operators."""
     old, new = without.trial, cured.trial
     eager = _eager_functions(cured)
-    broken = [item for item in without.breaks if _innermost(item) == (cure.path, cure.line)]
+    broken = [item for item in without.breaks if _innermost(item) in _lines_of(cure)]
     return (
         old is not None
         and new is not None
@@ -334,7 +349,7 @@ def _count_breaks(breaks: Iterable[Break]) -> int:
 
 def _breaks_elsewhere(cure: CallCure, report: Report, without: Sequence[Break] = ()) -> int:
     """How often other lines than that of the cure broke graphs, once for each compile and line."""
-    left_out = {*map(_innermost, without), (cure.path, cure.line)}
+    left_out = {*map(_innermost, without), *_lines_of(cure)}
     return len(
         {(item.compile_id, _innermost(item)) for item in report.breaks if _innermost(item) not in left_out}
     )
@@ -342,7 +357,13 @@ def _breaks_elsewhere(cure: CallCure, report: Report, without: Sequence[Break] =
 
 def _breaks_of(report: Report, cure: CallCure) -> int:
     """How many graph breaks are on the line."""
-    return _count_breaks(item for item in report.breaks if _innermost(item) == (cure.path, cure.line))
+    lines = _lines_of(cure)
+    return _count_breaks(item for item in report.breaks if _innermost(item) in lines)
+
+
+def _lines_of(cure: CallCure) -> set[Line]:
+    """The lines that its changes are for."""
+    return {(part.path, part.line) for part in cure.changes}
 
 
 _COUNTS = {
@@ -374,7 +395,7 @@ def _shown(cure: CallCure, line: Line) -> str:
 
 
 def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = None) -> Counter[Line]:
-    """How many operators of each line ran inside graphs, without those that read a number that torch made dynamic.
+    """How many operators of each line ran inside graphs, without those that pass on a number that torch made dynamic.
 
     `left_out`: the change that leaves out a call on its line; the lines that only this call leads to do not count.
     """
@@ -386,6 +407,6 @@ def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = 
         graph = compiled.graph
         targets = graph.targets if graph is not None else ()
         for stack, target in zip_longest(graph.lines if graph is not None else (), targets):
-            if stack and target != _READ:
+            if stack and target not in _OF_DYNAMIC_FLOATS:
                 runs[stack[-1].path, stack[-1].line] += counts.graph_runs.get(compiled.id, 0)
     return runs

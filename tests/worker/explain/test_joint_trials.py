@@ -1,0 +1,113 @@
+"""Changes that help only together, tried on real programs: settings, numbers that torch returns, a run that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fuselight.shared.protocol import Answer, CaptureRequest
+from fuselight_server.explain.findings import findings
+from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures
+
+if TYPE_CHECKING:
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from tests.support.live_worker import LiveWorker
+
+LOOP = """\
+import torch
+@torch.compile
+def pick(x):
+    for step in range(2):
+        n = int(x.max())
+        rows = torch.nonzero(x > n)
+        x = torch.cos(x) + rows.sum() + step
+    return x
+if __name__ == "__main__":
+    for _ in range(2):
+        pick(torch.linspace(0.0, 3.0, 4))
+"""
+COUNTERS = """\
+import torch
+class Meter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen, self.decay = 1.0, 2.0
+    def forward(self, x):
+        self.seen += 1.0
+        self.decay *= 1.5
+        return x * self.seen + self.decay
+if __name__ == "__main__":
+    meter = torch.compile(Meter())
+    for _ in range(4):
+        meter(torch.ones(3))
+"""
+FAILS = """\
+import torch
+@torch.compile
+def read(x):
+    print("mean", x.mean())
+    return x * 2
+if __name__ == "__main__":
+    read(torch.ones(3))
+    read(torch.ones(3))
+    raise ValueError("no such file")
+"""
+
+
+async def _answer(live: LiveWorker, asked: RunRequest) -> Report:
+    answer = await live.worker.run(asked, lambda _progress: None)
+    assert isinstance(answer, Answer)
+    return answer.report
+
+
+def tried(live: LiveWorker, source: str) -> list[Finding]:
+    """The findings of a program, with all trials."""
+    request = live.request(source, "")
+    assert isinstance(request, CaptureRequest)
+
+    first = live.report(request)
+    lines = source.splitlines()
+    report = live.do(
+        try_cures(
+            request,
+            first,
+            lambda asked: _answer(live, asked),
+            budget=TrialBudget(None),
+            read_line=lambda _path, line: lines[line - 1] if line <= len(lines) else None,
+        )
+    )
+    return list(findings(report))
+
+
+@pytest.mark.parametrize(
+    ("source", "step"),
+    [
+        (
+            LOOP,
+            (
+                "Set torch._dynamo.config.capture_scalar_outputs = True before the first call and set "
+                "torch._dynamo.config.capture_dynamic_output_shape_ops = True before the first call "
+                "(tried: 1 → 0 graph breaks, none of them helps alone)"
+            ),
+        ),
+        (
+            COUNTERS,
+            "Keep `self.seen` and `self.decay` as tensors (tried: 4 → 1 compiles, none of them helps alone)",
+        ),
+        (
+            FAILS,
+            (
+                "Add print to torch._dynamo.config.reorderable_logging_functions before the first call "
+                "(tried: 1 → 0 graph breaks). The messages then come after the graph, in another order"
+            ),
+        ),
+    ],
+    ids=["a break that the first setting uncovers", "two numbers of each call", "a run that fails"],
+)
+def test_the_step_of_a_finding_is_what_a_trial_has_shown(live: LiveWorker, source: str, step: str) -> None:
+    hints = [hint for finding in tried(live, source) for hint in finding.hints]
+    assert step in hints
+    assert not any("not tried yet" in hint for hint in hints)

@@ -84,7 +84,7 @@ async def try_cures(
         return _with_problem(report, why) if budget.allows(0) else report
     if not budget.allows(2 * seconds):  # the run for comparison, and one trial
         return report
-    trials = _Trials(request, run, budget, read_line, show)
+    trials = _CureTrials(request, run, budget, read_line, show)
     without = await trials.compare(automatic=request.automatic)
     if request.automatic and not _is_same(without, report):
         without = await trials.compare(automatic=False)  # the user's run went to the program's end
@@ -100,7 +100,7 @@ async def try_cures(
     return _with_problem(report, f"{MAX_TRIALS} changes were tried before it") if is_open else report
 
 
-class _Trials:
+class _CureTrials:
     """The trials of one report, with the runs that they need."""
 
     def __init__(

@@ -1,7 +1,8 @@
 """FL801 of a program's own calls: compiled results that differ from eager mode, with the stage and the cure.
 
-Invariant: one finding for each function and stage that is wrong, on the first line that differs, else on its
-definition. A setting counts as a cure only if a run has shown that the call is then as in eager mode.
+Invariant: one finding for each function and line that is wrong, on the first line that differs, else on its definition:
+calls of one function that differ in several stages have one fault, unless they differ first on other lines. A setting
+counts as a cure only if a run has shown that the call is then as in eager mode.
 """
 
 from __future__ import annotations
@@ -75,13 +76,33 @@ def result_findings(context: Context) -> Iterator[Finding]:
     results = context.report.results
     if results is None:
         return
-    groups: dict[tuple[str, Location | None, Stage | None], list[ComparedCall]] = {}
+    functions: dict[tuple[str, Location | None], list[ComparedCall]] = {}
     for call in wrong_calls(results):
-        cause = cause_of(results, call)
-        groups.setdefault((call.name, call.location, cause.stage if cause else None), []).append(call)
-    known = tuple(unseen_findings(context)) if groups else ()
-    for calls in groups.values():
-        yield _finding(context, results, calls, known)
+        functions.setdefault((call.name, call.location), []).append(call)
+    known = tuple(unseen_findings(context)) if functions else ()
+    for of_function in functions.values():
+        for calls in _by_first_line(context, of_function):
+            yield _finding(context, results, calls, known)
+
+
+def _by_first_line(context: Context, calls: Sequence[ComparedCall]) -> list[list[ComparedCall]]:
+    """The calls of one function by the first line that differs; those without one are with the first of the others."""
+    lines: dict[tuple[str, int] | None, list[ComparedCall]] = {}
+    for call in calls:
+        stack = next((fault.stack for fault in call.operators if fault.stack), call.accuracy.first)
+        place = context.innermost_user_frame(stack)
+        lines.setdefault((place.path, place.line) if place is not None else None, []).append(call)
+    unknown = lines.pop(None, [])
+    groups = list(lines.values())
+    return [[*groups[0], *unknown], *groups[1:]] if groups else [unknown]
+
+
+def _other_stages(results: ResultComparison, calls: Sequence[ComparedCall], shown: ResultCause | None) -> str:
+    """Where the results of other calls begin to differ; empty where all of them do in the stage that is shown."""
+    causes = [cause_of(results, call) for call in calls]
+    stages = dict.fromkeys(cause.stage for cause in causes if cause is not None)
+    others = [STAGE_NAMES[stage] for stage in stages if shown is None or stage is not shown.stage]
+    return f"Other calls begin to differ in {format_list(others)}." if others else ""
 
 
 def _finding(
@@ -98,15 +119,30 @@ def _finding(
         f"results of `{format_target(located.name)}` differ from {reference_words(results)}{operator}: "
         f"{largest_difference(located)}",
         *_paragraphs(results, located, cause, is_line_known=first is not None),
+        _other_stages(results, calls, cause),
         at=first or context.first_of_user(located.location, located.caller),
         stack=stack,
-        hints=_remedies(context, results, located, first),
+        hints=dict.fromkeys(
+            (*_cures_of_others(results, calls, cause), *_remedies(context, results, located, first))
+        ),
         count=len(calls),
         **_region_data(cause),
     )
     finding = replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
     explained = next((item for item in known if _is_in_one_function(context, item.span, finding.span)), None)
     return finding if explained is None else _after(finding, explained, located)
+
+
+def _cures_of_others(
+    results: ResultComparison, calls: Sequence[ComparedCall], shown: ResultCause | None
+) -> Iterator[FindingRemedy]:
+    """The settings that cure calls which begin to differ in another stage than the one that is shown."""
+    for cause in (cause_of(results, call) for call in calls):
+        for setting in (
+            cause.tried if cause is not None and shown is not None and cause.stage is not shown.stage else ()
+        ):
+            if setting.cures:
+                yield _setting_remedy(setting)
 
 
 def _is_in_one_function(context: Context, span: Span, other: Span) -> bool:

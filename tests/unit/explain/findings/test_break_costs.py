@@ -74,6 +74,33 @@ def test_a_break_in_a_function_that_was_inlined_is_beside_the_graphs_of_that_fun
     )
 
 
+def test_the_functions_that_lead_to_the_break_of_a_helper_are_said_to_lose_their_graph() -> None:
+    inner = at(30, function="show")
+    places = {"show": 20, "ends": 40, "both": 60}
+    frames = (
+        Frame("show", at(20)),
+        Frame("show", at(20), resumes_at=30),
+        Frame("ends", at(40)),
+        Frame("both", at(60)),
+        Frame("both", at(60), resumes_at=61),
+    )
+    breaks = (
+        broken(inner, frame_function="show"),
+        *(
+            broken(at(line + 1, function=name), inner, compile_id=f"{number}/0", frame_function=name)
+            for name, line, number in (("ends", places["ends"], 2), ("both", places["both"], 3))
+        ),
+    )
+    graphs = (("0/0", 0, 1), ("1/0", 1, 1), ("2/0", 2, 4), ("3/0", 3, 2), ("4/0", 4, 5))
+    compiles = tuple(compiled(*graph) for graph in graphs)
+    (finding,) = findings(report(frames=frames, compiles=compiles, breaks=breaks))
+    assert finding.cost[:3] == (
+        "`show` is split into 2 graphs: 1 operator right before this line, 1 operator right after it",
+        "`both`, which leads here, is split too",
+        "`ends`, which leads here, has no graph that continues across the call",
+    )
+
+
 @pytest.mark.parametrize(
     ("caller", "cost"),
     [

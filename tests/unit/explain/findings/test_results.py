@@ -116,12 +116,25 @@ def test_a_function_of_a_function_is_named_as_a_reader_says_it() -> None:
     assert "<locals>" not in finding.message
 
 
-def test_wrong_calls_of_one_function_and_stage_are_one_finding() -> None:
-    causes = (ResultCause(0, Stage.CODE), ResultCause(2, Stage.CODE), ResultCause(3, Stage.CAPTURE))
+def test_wrong_calls_of_one_function_are_one_finding_whatever_their_stages() -> None:
+    cure = TriedSetting(PATTERNS, "False", cures=True)
+    causes = (ResultCause(0, Stage.CODE), ResultCause(2, Stage.CODE), ResultCause(3, Stage.CAPTURE, (cure,)))
     calls = [compared_call(index, WRONG) for index in (0, 2, 3)]
     calls.append(compared_call(1, WRONG, name="other", location=at(30)))
     actual = findings_of(*calls, causes=causes)
-    assert sorted((finding.span.line, finding.count) for finding in actual) == [(10, 1), (10, 2), (30, 1)]
+    assert sorted((finding.span.line, finding.count) for finding in actual) == [(10, 3), (30, 1)]
+    (own,) = (finding for finding in actual if finding.count == 3)
+    assert "Other calls begin to differ in tracing (TorchDynamo)." in own.message
+    assert [remedy.text for remedy in own.remedies if remedy.state is RemedyState.TRIED]
+    assert "Other calls" not in next(finding for finding in actual if finding is not own).message
+
+
+def test_wrong_calls_that_differ_first_on_two_lines_are_two_findings() -> None:
+    on_20, on_24 = (replace(WRONG, first=(at(line, function="forward"),)) for line in (20, 24))
+    calls = (compared_call(0), compared_call(1, on_20), compared_call(2, on_24), compared_call(3, WRONG))
+    causes = (ResultCause(1, Stage.CODE), ResultCause(2, Stage.CODE), ResultCause(3, Stage.CAPTURE))
+    actual = findings_of(*calls, causes=causes)
+    assert sorted((finding.span.line, finding.count) for finding in actual) == [(20, 2), (24, 1)]
 
 
 def test_a_result_that_another_finding_explains_accuses_no_stage_of_the_compiler() -> None:

@@ -114,13 +114,7 @@ def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator
     if touching:
         innermost, sides = touching[0]
         yield _sides_in_words(_name(innermost), sides)
-        names = dict.fromkeys(
-            _name(graph_break) for graph_break, outer in touching[1:] if outer.before and outer.after
-        )
-        around = [name for name in names if name != _name(innermost)]
-        if around:
-            verbs = ("leads", "is") if len(around) == 1 else ("lead", "are")
-            yield f"{format_list(around)}, which {verbs[0]} here, {verbs[1]} split too"
+        yield from _callers(context, innermost, known)
     elif known and not has_calls:
         own, parts = _name(known[0][0]), _compiled_on_the_way(context, group)
         if own in parts and len(known[0][0].stack) == 1:
@@ -130,6 +124,25 @@ def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator
             yield f"{format_list(parts)}, which {verbs[0]} to this line, {verbs[1]} compiled separately"
         else:
             yield f"{_name(known[-1][0])} has no graph left"
+
+
+def _callers(context: Context, innermost: Break, known: list[tuple[Break, GraphSides]]) -> Iterator[str]:
+    """What the break costs the user's functions that lead to it: their graph cannot hold the call any more."""
+    names: dict[str, bool] = {}
+    for graph_break, sides in known:
+        is_users = bool(graph_break.stack) and context.is_user_file(graph_break.stack[0].path)
+        if is_users and _name(graph_break) != _name(innermost):
+            is_split = bool(sides.before and sides.after)
+            names[_name(graph_break)] = names.get(_name(graph_break), False) or is_split
+    split = [name for name, is_split in names.items() if is_split]
+    others = [name for name, is_split in names.items() if not is_split]
+    if split:
+        verbs = ("leads", "is") if len(split) == 1 else ("lead", "are")
+        yield f"{format_list(split)}, which {verbs[0]} here, {verbs[1]} split too"
+    if others:
+        verbs = ("leads", "has") if len(others) == 1 else ("lead", "have")
+        shown = format_list(cut_list(others, _MAX_NAMED))
+        yield f"{shown}, which {verbs[0]} here, {verbs[1]} no graph that continues across the call"
 
 
 def by_function(context: Context, graph_break: Break) -> tuple[bool, int]:

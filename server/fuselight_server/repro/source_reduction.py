@@ -6,6 +6,7 @@ Invariant: as in `reduction`: each step is confirmed by a run, and the best prog
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,6 @@ class SourceReduction:
         except BudgetSpentError:
             self.is_spent = True
         if self.best is not None:
-            self._until = self._end
             try:
                 await self._neutral()
             except BudgetSpentError:
@@ -161,11 +161,13 @@ class SourceReduction:
         return text != best.text and await self.shows(replace(best, text=text))
 
     async def _neutral(self) -> None:
-        """Neutral names and texts: all at once, else each that can have one."""
+        """Neutral names and texts: all at once, also when the time is over, else each that can have one."""
         tree = self._now().tree
         names, texts = neutral_names(tree), neutral_texts(tree)
+        self._until = math.inf
         if await self._keeps(renamed(tree, names, texts)) or await self._keeps(renamed(tree, names, {})):
             names = {}
+        self._until = self._end
         for old, new in names.items():
             await self._keeps(renamed(self._now().tree, {old: new}, {}))
         for old, new in neutral_texts(self._now().tree).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import itertools
+import re
 from collections.abc import Callable
 
 import pytest
@@ -234,3 +235,11 @@ def test_one_name_stays_one_name() -> None:
     tree = ast.parse(source)
     text = ast.unparse(renamed(tree, neutral_names(tree), neutral_texts(tree)))
     assert text == "import torch\n\ndef f(x, y=None):\n    return getattr(y, 'x')\nf(1, y=torch)"
+
+
+@pytest.mark.parametrize("seconds", [2, 3, 8])
+def test_names_are_neutral_however_short_the_time_is(seconds: int) -> None:
+    reduction, program = reduced(CODE, formats, seconds=seconds)
+    assert reduction.is_spent
+    assert program is not None
+    assert not {"Ledger", "total", "customer", "owner"} & set(re.findall(r"\w+", program.script))

@@ -81,6 +81,8 @@ class ScriptedProgram:
     """Compiled calls take so much longer if a setting is changed."""
     against: str = ""
     """The configuration that calls are compared with."""
+    replaced: tuple[str, ...] = ()
+    """Settings that hold a function of the program."""
     requests: list[AccuracyRequest] = field(default_factory=list)
 
     def answer(self, request: Any) -> Report:
@@ -99,6 +101,7 @@ class ScriptedProgram:
             backend=request.backend,
             settings=dict(request.settings),
             against=self.against,
+            replaced=self.replaced,
         )
         problems = tuple(Problem("settings", name, "there is no such setting") for name in lacking)
         return replace(plain, results=results, problems=problems)

@@ -110,6 +110,26 @@ def test_what_no_backend_shows_is_wrong_code_and_is_searched_with_the_programs_o
     assert tried_of(program)[-1] == ("max_fusion_size",), "no run follows the one that cures"
 
 
+@pytest.mark.parametrize(
+    ("stage", "first"),
+    [
+        (Stage.CODE, ("custom_partitioner_fn", "post_grad_custom_pre_pass")),
+        (Stage.DECOMPOSITION, ("custom_partitioner_fn", "post_grad_custom_pre_pass")),
+        (Stage.CAPTURE, ("pre_graph_hook",)),
+    ],
+)
+def test_functions_of_the_program_are_left_out_first(stage: Stage, first: tuple[str, ...]) -> None:
+    own = (
+        "torch._inductor.config.custom_partitioner_fn",
+        "torch._dynamo.config.pre_graph_hook",
+        "torch._inductor.config.post_grad_custom_pre_pass",
+    )
+    program = ScriptedProgram({1: Fault(stage, cures=(first[-1],))}, replaced=own)
+    (cause,) = results_of(explained(program, tries=1)).causes
+    assert tried_of(program)[0] == first
+    assert [setting.name.rpartition(".")[2] for setting in cause.tried if setting.cures] == [first[-1]]
+
+
 def test_calls_with_faults_of_several_stages_share_their_runs() -> None:
     faults = {0: Fault(Stage.CAPTURE), 1: Fault(Stage.DECOMPOSITION), 2: Fault()}
     program = ScriptedProgram(faults, functions={0: "a", 1: "b", 2: "c"})
@@ -218,16 +238,18 @@ def test_a_setting_that_this_torch_lacks_is_not_tried() -> None:
 
 @pytest.mark.parametrize("cure", ["joint_custom_post_pass", ""])
 def test_settings_of_one_entry_are_tried_together_and_named_alone(cure: str) -> None:
-    program = ScriptedProgram({0: Fault(cures=(cure,) if cure else ())})
+    names = ("pre_grad_custom_pass", "joint_custom_post_pass", "post_grad_custom_pre_pass")
+    own = tuple(f"torch._inductor.config.{name}" for name in names)
+    program = ScriptedProgram({0: Fault(cures=(cure,) if cure else ())}, replaced=own)
     (cause,) = results_of(explained(program)).causes
-    together = next(names for names in tried_of(program) if len(names) > 1)
     cures = [setting.name.rpartition(".")[2] for setting in cause.tried if setting.cures]
     assert cures == ([cure] if cure else [])
-    alone = tried_of(program)[tried_of(program).index(together) + 1 :]
-    expected = list(together)[: together.index(cure) + 1] if cure else []
-    assert alone == [(name,) for name in expected]
-    if not cure:
-        assert {*together} <= {setting.name.rpartition(".")[2] for setting in cause.tried}
+    together, *after = tried_of(program)
+    assert together == names
+    if cure:
+        assert after == [("pre_grad_custom_pass",), (cure,)]
+    else:
+        assert set(names) <= {setting.name.rpartition(".")[2] for setting in cause.tried}
 
 
 def test_a_cure_says_what_it_costs_in_later_calls() -> None:

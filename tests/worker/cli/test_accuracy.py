@@ -173,7 +173,7 @@ def test_a_lost_change_of_a_view_is_on_its_line_with_its_stage(tmp_path: Path) -
 
 
 def test_a_wrong_pass_of_the_programs_own_is_named_as_the_cure(tmp_path: Path) -> None:
-    exit_code, data = accuracy(tmp_path, CUSTOM, "--tries", "all")
+    exit_code, data = accuracy(tmp_path, CUSTOM)
     assert exit_code == 1
     (target,) = data["targets"]
     (cause,) = target["results"]["causes"]
@@ -183,6 +183,7 @@ def test_a_wrong_pass_of_the_programs_own_is_named_as_the_cure(tmp_path: Path) -
     (finding,) = data["findings"]
     assert finding["line"] == line_of(CUSTOM, "y.exp()")
     assert finding["remedies"][0]["state"] == "tried"
+    assert finding["remedies"][-1]["text"].startswith("Correct the function that your program sets as ")
 
 
 def test_a_training_loop_with_dropout_is_as_eager_and_goes_on(tmp_path: Path) -> None:

@@ -203,3 +203,5 @@ class ResultComparison:
     """Of a program's own run: what further runs have shown."""
     against: str = ""
     """The configuration that calls were compared with; empty: eager mode."""
+    replaced: tuple[str, ...] = ()
+    """Settings of torch that hold a function of the program, as a pass, where torch has none."""

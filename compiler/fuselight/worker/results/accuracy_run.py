@@ -125,6 +125,8 @@ class ResultsRun(RequestResult):
         self._has_searched = False
         self._sampled: set[str] = set()
         """Functions whose random numbers were compared as distributions."""
+        self._replaced: dict[str, None] = {}
+        """Settings that hold a function of the program's own while it makes its calls."""
         self._later: list[LaterBackward] = []
         """Calls whose backward in the program is awaited."""
 
@@ -137,6 +139,7 @@ class ResultsRun(RequestResult):
             self._request.backend,
             dict(self._request.settings),
             against=self._request.against,
+            replaced=tuple(self._replaced),
         )
         notes = (*report.notes, _NO_GRAPHS) if self._backends.without_cuda_graphs else report.notes
         return replace(report, results=comparison, notes=notes)
@@ -205,6 +208,7 @@ class ResultsRun(RequestResult):
         except UnsavedError as why:
             self._calls.append(call.result(rules.not_compared(str(why))))
             return call.repeated()
+        self._replaced.update(dict.fromkeys(settings.replaced_functions()))
         result, references = self._decided(call, recorded)
         if result.draws is not None:
             self._sampled.add(result.name)

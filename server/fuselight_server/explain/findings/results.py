@@ -258,6 +258,13 @@ def _remedies(
     )
     if call.operators:
         return
+    own = [each for each in (cause.tried if cause else ()) if each.cures and each.name in results.replaced]
+    if own:
+        yield FindingRemedy(
+            f"Correct the function that your program sets as `{own[0].name}`: without it the results are as in eager "
+            "mode"
+        )
+        return
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
     has_graph = cause is not None and cause.stage is not Stage.CAPTURE

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 _DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
 FALLBACK_RANDOM = {f"{_INDUCTOR}.fallback_random": "True"}
 """With it compiled code draws the random numbers of eager mode."""
-_CUSTOM_PASSES = (
-    "pre_grad_custom_pass",
-    "joint_custom_pre_pass",
-    "joint_custom_post_pass",
-    "post_grad_custom_pre_pass",
-    "post_grad_custom_post_pass",
-)
 SETTINGS: dict[Stage, tuple[dict[str, str], ...]] = {
     Stage.CAPTURE: (
         {f"{_DYNAMO}.skip_nnmodule_hook_guards": "False"},
@@ -50,11 +43,10 @@ SETTINGS: dict[Stage, tuple[dict[str, str], ...]] = {
         {f"{_INDUCTOR}.inplace_buffers": "False"},
         {f"{_INDUCTOR}.epilogue_fusion": "False"},
         {f"{_INDUCTOR}.split_reductions": "False"},
-        {f"{_INDUCTOR}.{name}": "None" for name in _CUSTOM_PASSES},
     ),
 }
 """What is tried for each stage, the most likely and the cheapest first. Settings of one entry are tried together, and
-each alone if that cures: most programs have none of them."""
+each alone if that cures."""
 _UNKNOWN = "settings"
 """The stage of a problem with a setting that the program's torch does not have."""
 Verdict: TypeAlias = "tuple[bool, float | None]"
@@ -70,13 +62,18 @@ async def try_settings(
 ) -> dict[int, list[TriedSetting]]:
     """The settings that were tried for each call, by its index: until one cures, `most` entries of each stage.
 
-    The number and the order do not depend on how long runs take: two machines try the same. None: all entries.
+    The number and the order do not depend on how long runs take: two machines try the same. None: all entries. What the
+    program itself sets to a function of its own is left out first.
     """
     tried: dict[int, list[TriedSetting]] = {index: [] for index in stages}
     trials = _Trials(runs, results)
-    for stage, groups in SETTINGS.items():
+    for stage, known in SETTINGS.items():
+        own = {
+            name: "None" for name in results.replaced if name.startswith(_DYNAMO) is (stage is Stage.CAPTURE)
+        }
+        groups = ((own, *known) if own else known)[:most]
         of_stage = {call.index: call for call in results.calls if stages.get(call.index) is stage}
-        for group in groups[:most]:
+        for group in groups:
             left = {index: call for index, call in of_stage.items() if not _is_cured(tried[index])}
             if left:
                 await _try_group(trials, stage, group, left, tried)

@@ -226,6 +226,17 @@ def test_a_setting_is_a_remedy_only_if_it_cures() -> None:
     assert f"still differ with `{PATTERNS} = False`" in finding.message
 
 
+@pytest.mark.parametrize("cures", [True, False])
+def test_a_wrong_function_of_the_program_is_not_reported_to_pytorch(*, cures: bool) -> None:
+    name = "torch._inductor.config.post_grad_custom_pre_pass"
+    causes = (ResultCause(0, Stage.CODE, (TriedSetting(name, "None", cures=cures),)),)
+    results = replace(comparison(compared_call(0, WRONG), causes=causes), replaced=(name,))
+    (finding,) = findings_of_results(report(results=results))
+    step = f"Correct the function that your program sets as `{name}`"
+    assert (step in finding.message) is cures
+    assert ("Report it to PyTorch" in finding.message) is not cures
+
+
 def test_many_settings_without_an_effect_are_cut() -> None:
     tried = tuple(TriedSetting(f"torch._inductor.config.s{number}", "1", cures=False) for number in range(9))
     (finding,) = findings_of(compared_call(0, WRONG), causes=(ResultCause(0, Stage.CODE, tried),))

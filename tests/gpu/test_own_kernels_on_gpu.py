@@ -83,3 +83,33 @@ def test_a_memory_bound_kernel_takes_about_its_estimate(report: Report) -> None:
     assert kernel.estimate_us is not None
     print(best.measured_us, kernel.estimate_us)  # noqa: T201 - for the record of the run
     assert kernel.estimate_us / 2 < best.measured_us < kernel.estimate_us * 2
+
+
+def test_a_kernel_with_a_loop_has_an_estimate(live: LiveWorker) -> None:
+    text = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums(x, out, rows, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for row in range(rows):
+        total += tl.load(x + row * 8192 + at)
+    tl.store(out + at, total)
+
+
+# fuselight: column_sums(f32[2048, 8192], device="cuda")
+@torch.compile
+def column_sums(x):
+    out = torch.empty(8192, device=x.device)
+    sums[(16,)](x, out, 2048, BLOCK=512)
+    return out
+"""
+    report = live.report(live.request(text).of_kind(CaptureRequest, own_kernels=OwnKernelsPlan()))
+    (kernel,) = report.own_kernels
+    print(kernel.estimate_us)  # noqa: T201 - for the record of the run
+    assert kernel.not_estimated == ""
+    assert kernel.estimate_us is not None

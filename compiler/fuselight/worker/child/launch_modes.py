@@ -65,6 +65,7 @@ def with_gpu(state: RunState) -> Iterator[None]:
         yield
         return
     state.kernel_launches.log.record = record
+    record.keeps_arguments = True
     with recording_on_gpu(device_of(plan), record, state.kernel_launches.note_tuning):
         yield
 

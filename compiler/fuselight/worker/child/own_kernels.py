@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 MAX_COMPILE_SECONDS = 15.0
 """Of one compile: the others need time, too."""
+_COUNTED = ("tt.dot", "scf.for", "scf.while", "tt.atomic")
+"""Operations of TTIR that an estimated time needs a count of."""
 _LONGEST_TEXT = 2_000_000
 """Characters of a listing that is kept."""
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -118,6 +120,11 @@ class OwnKernels:
     def _launched(self, index: int, specialization: LaunchedSpecialization, compiles: _Compiles) -> None:
         assembled = compiles.of(specialization.request, disassemble=compiles.plan.disassemble)
         if assembled is not None:
+            text = assembled.listings["ttir"].text if "ttir" in assembled.listings else ""
+            if any(operator in text for operator in _COUNTED) and compiles.deadline > _perf_counter():
+                from fuselight.adapters.triton_api.launches.counted_work import count_work  # noqa: PLC0415 - as above
+
+                count_work(specialization)
             self.kernels[index] = _with_forms(self.kernels[index], specialization, assembled, compiles.device)
 
     def _trials(self, index: int, specialization: LaunchedSpecialization, compiles: _Compiles) -> None:

@@ -22,6 +22,7 @@ import torch
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.absent_kernel import CompileArguments
+from fuselight.adapters.triton_api.launches.argument_copies import copied_arguments
 from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
 from fuselight.shared.report import LaunchConfig, Location, Stack
 
@@ -74,6 +75,8 @@ class LaunchedSpecialization:
     """The autotuner at each value of its key with which this specialization was launched."""
     work: LaunchWork | None = None
     """What the first launch does; None where it is not known."""
+    arguments: dict[str, Any] | None = None
+    """Of the first launch, from which its work can be counted; None where they are not kept."""
 
 
 class _Mode(threading.local):
@@ -98,6 +101,8 @@ class LaunchRecord:
     """By specialization: what its first launch does."""
     dropped: int = 0
     """Specializations that were too many."""
+    keeps_arguments: bool = False
+    """Whether arguments of launches are kept, whose work is not noted."""
     _mode: _Mode = field(default_factory=_Mode)
 
     @property
@@ -153,6 +158,8 @@ class LaunchRecord:
                 grid=_sizes(grid, bound),
                 launched_at=self.stack_of(frame),
             )
+            if self.keeps_arguments:
+                known.arguments = copied_arguments(bound)
         if grid is not None:
             known.launches += 1
             if known.grid is None:

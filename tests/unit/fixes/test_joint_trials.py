@@ -56,7 +56,7 @@ def _name(cure: CallCure) -> str:
     return cure.subjects[0] if cure.subjects else next(iter(cure.settings))
 
 
-NO_GAIN, HARM = "there are as many compiles: 5", "the results differ"
+NO_GAIN, HARM = "there are still 5 compiles", "the results differ"
 ChangesByLine = dict[int, tuple[CallCure, ...]]
 
 

@@ -74,7 +74,7 @@ def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
     ("cured", "refused"),
     [
         (run(1), ""),
-        (run(3), "as many compiles"),
+        (run(3), "still 3 compiles"),
         (run(1, runs=5), "line 21 then runs outside of graphs"),
         (run(1, lines=LINES[:1]), "line 22 then runs outside of graphs"),
         (run(1, breaks=(BREAK,)), "breaks the graph on line 22"),
@@ -184,12 +184,15 @@ def test_breaks_are_counted_as_in_the_summary_however_many_compiles_meet_them() 
         (
             "mask.size(2) was 1, now 2; mask.size(3) was 1, now 2",
             (
-                "there are as many compiles: 3, as mask.size(2) was 1, now 2 (by default, torch compiles a size of 0 "
-                "or 1 separately, even a dynamic one)"
+                "there are still 3 compiles; with it, torch compiles again because mask.size(2) was 1, now 2 (by "
+                "default, torch compiles a size of 0 or 1 separately, even a dynamic one)"
             ),
         ),
-        ("x.size(0) was 4, now 7", "there are as many compiles: 3, as x.size(0) was 4, now 7"),
-        ("self.hooks[list(self.hooks)[0]].calls was 0, now 1", "there are as many compiles: 3"),
+        (
+            "x.size(0) was 4, now 7",
+            "there are still 3 compiles; with it, torch compiles again because x.size(0) was 4, now 7",
+        ),
+        ("self.hooks[list(self.hooks)[0]].calls was 0, now 1", "there are still 3 compiles"),
     ],
 )
 def test_a_change_that_does_not_cure_says_what_the_function_is_compiled_again_for(

@@ -88,9 +88,7 @@ def test_a_change_says_why_no_trial_of_it_could_be_made() -> None:
 
 
 def test_where_nothing_cures_the_compiles_are_expected() -> None:
-    trials = tuple(
-        CureTrial(cure, 3, 3, "there are as many compiles: 3") for cure in finding_of(number()).cures
-    )
+    trials = tuple(CureTrial(cure, 3, 3, "there are still 3 compiles") for cure in finding_of(number()).cures)
     assert finding_of(number(), trials=trials).hints == ("Expect one compile for each value of `self.limit`",)
 
 
@@ -158,7 +156,7 @@ def test_changes_for_two_findings_are_said_of_both_and_hide_what_is_not_needed()
     given = (again(SIZE), again(number("n"), compile_id="0/2"))
     size, count = findings(report(recompiles=given))
     mark, tensor = (item.cures[0] for item in (size, count))
-    alone = tuple(CureTrial(cure, 3, 3, "there are as many compiles: 3") for cure in (mark, tensor))
+    alone = tuple(CureTrial(cure, 3, 3, "there are still 3 compiles") for cure in (mark, tensor))
     setting = replace(tensor, kind=CureKind.SETTING, subjects=(), value='{"a": true}')
     text = "Mark `x`, and pass `n` as a tensor"
     both = CureTrial(replace(mark, also=(tensor,)), 3, 1, text=text, cost="It copies")

@@ -50,9 +50,9 @@ _BY_POSITION = "[list("
 """How torch names an element of a dict; the text of the line that names it as the user does is not here."""
 MOVED_BREAKS = (_MORE_BREAKS, _OTHER_BREAK)
 """How the refusals begin of a change after which another line breaks the graph."""
-_AS_MANY = "there are as many "
+_STILL = "there are still "
 _STILL_EAGER = "the code after it stays in eager mode, and no more operators run inside graphs"
-_WITHOUT_GAIN = (_AS_MANY, _STILL_BROKEN, _STILL_EAGER)
+_WITHOUT_GAIN = (_STILL, _STILL_BROKEN, _STILL_EAGER)
 """How the refusals begin of a change that harms nothing."""
 NOT_APPLIED = "no call of a compiled function has this value"
 Line = tuple[str, int]
@@ -70,7 +70,8 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     elif not refused and after >= before:
         refused = _STILL_BROKEN
         if cure.goal is not CureGoal.BREAKS:
-            refused = f"{_AS_MANY}{cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
+            count_words = f"{_STILL}{after}" if after == before else f"there are {after} in place of {before}"
+            refused = f"{count_words} {cure.goal.value}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
     if cure.goal is CureGoal.BREAKS:
         if not refused and _breaks_elsewhere(cure, cured, uncovered) > _breaks_elsewhere(cure, without):
@@ -115,7 +116,7 @@ def trials_of(
 
 
 def _still_recompiled(cure: CallCure, cured: Report) -> str:
-    """Why the function is compiled again with the cure too, as torch says: `, as mask.size(2) was 1, now 2`."""
+    """What compiles the function again with the cure too: `; with it, torch compiles again because ...`."""
     failures = [
         failure
         for item in worded_recompilations(Context.of(cured))
@@ -126,7 +127,9 @@ def _still_recompiled(cure: CallCure, cured: Report) -> str:
     if first is None or not first.difference or _BY_POSITION in first.difference:
         return ""
     rule = f" ({ZERO_OR_ONE})" if fixed_by_torch(first) else ""
-    return f", as {label(plain(first.difference.partition('; ')[0]))}{rule}"
+    return (
+        f"; with it, torch compiles again because {label(plain(first.difference.partition('; ')[0]))}{rule}"
+    )
 
 
 _STAYS = "it saves another recompilation, and this one stays"

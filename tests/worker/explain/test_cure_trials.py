@@ -107,6 +107,18 @@ if __name__ == "__main__":
 """,
         {CureKind.MARK: (2, 1), CureKind.DYNAMIC: (2, 1)},
     ),
+    "sizes that were equal in the first call": (
+        HEAD
+        + """\
+@torch.compile(dynamic=True)
+def gather(rows, columns):
+    return torch.stack([columns[i] for i in range(columns.size(0))]).sum() + rows.sum(1)
+if __name__ == "__main__":
+    for n in (6, 7, 9):
+        gather(torch.ones(n, 4), torch.ones(6))
+""",
+        {CureKind.SETTING: (2, 1), CureKind.MARK: (2, 1)},
+    ),
     "a threshold as an argument": (
         HEAD
         + """\

@@ -170,8 +170,12 @@ def inductor_without_workers() -> Iterator[None]:
 def set_dynamo_config(name: str, value: object) -> None:
     """Change one of Dynamo's settings for this process. Raises AttributeError for a name that it does not have.
 
-    A list of full names of functions is added to a setting that is a set of functions.
+    A list of full names of functions is added to a setting that is a set of functions. A name with dots is that of a
+    setting in another module of torch.
     """
+    if "." in name:
+        set_torch_setting(name, value)
+        return
     if not hasattr(torch._dynamo.config, name):
         raise AttributeError(f"torch._dynamo.config has no setting {name}")
     former = getattr(torch._dynamo.config, name)

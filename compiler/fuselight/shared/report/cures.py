@@ -26,7 +26,7 @@ class CureKind(str, enum.Enum):
     FIRST_CALL = "first_call"
     """A call in eager mode, with the arguments of the first compiled one, comes before it."""
     SETTING = "setting"
-    """Settings of `torch._dynamo.config`."""
+    """Settings of `torch._dynamo.config`, or of another module of torch by their full names."""
     DTYPE = "dtype"
     """A tensor is converted before the call."""
     CONTIGUOUS = "contiguous"
@@ -83,7 +83,7 @@ class CallCure:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings of `torch._dynamo.config` that it changes, by name."""
+        """The settings that it changes: those of `torch._dynamo.config` by name, others by their full names."""
         if self.also:
             joined: dict[str, object] = {}
             for name, value in (item for part in self.changes for item in part.settings.items()):

@@ -84,5 +84,6 @@ def test_what_nobody_marked_is_not_to_be_marked() -> None:
 def test_a_tensor_that_has_another_size_in_each_object_is_not_to_be_sliced() -> None:
     other = again(failed("self.bias.size(0) was 8, now 6", source="self.bias"))
     assert advice_on("return x + self.bias", marked=False, recompiles=(other,)) == (
-        "Expect one compile for each value of `x.size(0)`: this line needs its exact value"
+        "Expect one compile for each value of `x.size(0)`: this line needs the number itself, or that it equals "
+        "one that is fixed"
     )

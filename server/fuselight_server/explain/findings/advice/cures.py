@@ -15,6 +15,7 @@ from fuselight.shared.inputs import DTYPES
 from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, rounding
+from fuselight_server.explain.findings.advice.duck_sizes import is_of_duck_sizing, without_duck_sizing
 from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_array, is_of_object
 from fuselight_server.explain.findings.common.compiled_callers import (
     is_called_in_compiled_code,
@@ -74,6 +75,7 @@ def cures_together(
 ) -> TriedAdvice | None:
     """The changes of several values as one; None for a single value. `singles`: the change for each failed guard."""
     changes = {item.cure: (failure, item) for failure, item in singles.items() if item is not None}
+    changes = {cure: change for cure, change in changes.items() if not _is_in_another(cure, changes)}
     if len(changes) < 2:  # noqa: PLR2004 - together
         return None
     tensors = [failure for failure, item in changes.values() if item.cure.kind is CureKind.TENSOR]
@@ -88,6 +90,16 @@ def cures_together(
     costs = dict.fromkeys([*(item.cost for item in others if item.cost), *rounded[:1]])
     return TriedAdvice(
         text, dataclasses.replace(first, also=tuple(rest)), ". ".join(costs), _whose(context, recompilation)
+    )
+
+
+def _is_in_another(cure: CallCure, others: Iterable[CallCure]) -> bool:
+    """Whether another change marks the same sizes, and more."""
+    return cure.kind is CureKind.MARK and any(
+        other.kind is CureKind.MARK
+        and (cure.path, cure.line, cure.outer_line) == (other.path, other.line, other.outer_line)
+        and {*cure.subjects} < {*other.subjects}
+        for other in others
     )
 
 
@@ -289,6 +301,8 @@ def _of_size(case: _Case) -> Iterator[TriedAdvice]:
     sizes = list(_sizes_to_mark(case))
     if sizes and len(sizes) <= _MAX_MARKS and failure.static is None and _may_mark(case, sizes):
         yield _marks(case, sizes)
+    if is_of_duck_sizing(case.context, case.recompilation, failure):
+        yield without_duck_sizing(case.recompilation.location)
     yield case.dynamic()
 
 
@@ -352,7 +366,10 @@ def _of_stride(case: _Case) -> Iterator[TriedAdvice]:
     if case.name:
         text = f"Pass {quoted(case.name)} with contiguous memory: {case.name}.contiguous()"
         yield TriedAdvice(
-            text, case.cure(CureKind.CONTIGUOUS, case.subject), "It copies tensors that are not"
+            text,
+            case.cure(CureKind.CONTIGUOUS, case.subject),
+            "It copies tensors that are not",
+            needs_trial=True,
         )
 
 

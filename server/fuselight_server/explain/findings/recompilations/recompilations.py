@@ -19,6 +19,7 @@ from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice, advised
 from fuselight_server.explain.findings.advice.advice import with_joint_changes
+from fuselight_server.explain.findings.advice.duck_sizes import about_equal_sizes, fixed_as_one
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     fixed_by_torch,
@@ -151,6 +152,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
         about_dropped(failure),
         _about_unsteady(failure),
         about_static(context, home),
+        _about_equal_sizes(context, recompilation, failure),
         about_limit(context, recompilations.own),
         about_dynamic(context, [root.recompile for root in group]),
         *_others(context, recompilation, failure),
@@ -223,6 +225,14 @@ def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str
     if is_other and failure is not None and not is_carried and is_of_object(held_by(recompilation, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""
+
+
+def _about_equal_sizes(context: Context, recompilation: Recompile, failure: GuardFailure | None) -> str:
+    """Say that the size was taken for one with others, which the version before fixed."""
+    if failure is None or not recompilation.entries:
+        return ""
+    before = context.compile_of(recompilation.entries[0].compile_id)
+    return about_equal_sizes(before, fixed_as_one(context, recompilation, failure))
 
 
 def _about_unsteady(failure: GuardFailure | None) -> str:
@@ -485,6 +495,9 @@ def _related_to(
 ) -> Iterator[Related]:
     """The places that explain the guard: what fixes the value, what freed it, its class, and a library's read."""
     fixes = fixing_line(context, recompilation, failure)
+    equal = fixed_as_one(context, recompilation, failure)
+    if fixes is None and equal is not None:
+        fixes = context.innermost_user_frame(equal.stack)
     if fixes is not None and (fixes.path, fixes.line) != (home.path, home.line):
         yield Related(span_of(fixes), "this line fixes it to one value")
     write = write_of(context, recompilation, failure)

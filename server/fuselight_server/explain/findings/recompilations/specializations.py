@@ -7,11 +7,19 @@ of 0 or 1 is torch's own rule: reported with the recompilation where there is on
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, Location, StaticSizes
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
+from fuselight_server.base.remedies import RemedyState, advice
+from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
+from fuselight_server.explain.findings.advice.duck_sizes import (
+    about_equal_sizes,
+    taken_for_one,
+    without_duck_sizing,
+)
 from fuselight_server.explain.findings.advice.expectations import CARRIED, ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
 from fuselight_server.explain.findings.common.context import span_of
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Compile, GuardFailure, Recompile, Symbol
     from fuselight_server.base.finding import Finding
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 
@@ -52,6 +61,10 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
                 _NOBODYS.search(symbol.source) or _became_dynamic(context, compiled, symbol)
             ):
                 continue  # a recompilation or a break says so
+            if _is_of_comparison(context, compiled, symbol, again) or _is_told_with_equals(
+                context, compiled, symbol
+            ):
+                continue
             home = context.innermost_user_frame(symbol.stack)
             where = (home.path, home.line) if home else (None, None)
             groups.setdefault(
@@ -86,12 +99,28 @@ def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
     return all(
         not _is_error(context, compiled, symbol)
         and (
-            bool(weight_of_size(context, symbol, context.innermost_user_frame(symbol.stack, compiled.caller)))
+            bool(_weight(context, compiled, symbol))
             if _is_size(symbol)
             else _is_of_layer(context, compiled, symbol)
         )
         for compiled, symbol in group
     )
+
+
+def _weight(context: Context, compiled: Compile, symbol: Symbol) -> str:
+    """What has the size to which a symbol was fixed, if no other size can come.
+
+    Of sizes that torch took for one, a weight fixes those of features: the last dimension, or the channels.
+    """
+    weight = weight_of_size(context, symbol, context.innermost_user_frame(symbol.stack, compiled.caller))
+    match = _SIZE_OF.search(symbol.source)
+    if not weight or match is None or not taken_for_one(compiled, symbol):
+        return weight
+    owner, dimension = symbol.source[: match.start()], int(match[1])
+    others = (other.source.removeprefix(f"{owner}.size(").removesuffix(")") for other in compiled.symbols)
+    last = max((int(other) for other in others if other.isdecimal()), default=dimension)
+    is_linear = bool(symbol.stack) and PurePath(symbol.stack[-1].path).stem == "linear"
+    return weight if dimension == last or (dimension == 1 and not is_linear) else ""
 
 
 def _is_of_layer(context: Context, compiled: Compile, symbol: Symbol) -> bool:
@@ -139,6 +168,17 @@ def _is_of_recompilation(
     return any(_is_changed(symbol, failure) for failure in failures)
 
 
+def _is_told_with_equals(context: Context, compiled: Compile, symbol: Symbol) -> bool:
+    """Whether a recompilation's finding says that torch took the size for one with others, and names the line."""
+    frame = context.frame_of(compiled)
+    equal = taken_for_one(compiled, symbol)
+    return bool(equal and frame is not None) and any(
+        f"{size.name}.size({size.dimension})" in equal
+        for failure in _failures(context, frame.function, frame.location)
+        for size in failure.sizes
+    )
+
+
 def _failures(context: Context, function: str, location: Location) -> list[GuardFailure]:
     """The guards of a function that failed, in all of its recompilations."""
     recompiles = (item for item in context.report.recompiles if item.function == function)
@@ -157,11 +197,31 @@ def _became_dynamic(context: Context, compiled: Compile, symbol: Symbol) -> bool
     As the first version of the part after a break, where another size that has to be equal was still a constant.
     """
     later = context.report.compiles[context.report.compiles.index(compiled) + 1 :]
-    return any(
-        other.frame == compiled.frame
-        and any(free.source == symbol.source and free.specialized_to is None for free in other.symbols)
-        for other in later
+    return any(_is_free(other, compiled, symbol) for other in later)
+
+
+def _is_free(other: Compile, compiled: Compile, symbol: Symbol) -> bool:
+    """Whether another version of the same code keeps the size or the number symbolic."""
+    return other.frame == compiled.frame and any(
+        free.source == symbol.source and free.specialized_to is None for free in other.symbols
     )
+
+
+def _is_of_comparison(
+    context: Context, compiled: Compile, symbol: Symbol, again: Mapping[str | None, Recompile]
+) -> bool:
+    """Whether a comparison that holds for one value alone made this version, and another one serves other values."""
+    recompilation, fixing = again.get(compiled.id), context.innermost_user_frame(symbol.stack)
+    if recompilation is None or fixing is None:
+        return False
+    lines = (
+        context.innermost_user_frame(failure.born)
+        for entry in recompilation.entries
+        for failure in entry.failures
+        if failure.cause is GuardCause.RELATION
+    )
+    is_same = any(line is not None and (line.path, line.line) == (fixing.path, fixing.line) for line in lines)
+    return is_same and any(_is_free(other, compiled, symbol) for other in context.report.compiles)
 
 
 def fixing_line(context: Context, recompilation: Recompile, failure: GuardFailure) -> Location | None:
@@ -185,6 +245,8 @@ def _finding(
     is_error = _is_error(context, compiled, symbol)
     instead = _changed_instead(context, compiled, symbol)
     steady = _STEADY[instead] if instead is not None else ""
+    equal = () if rule else taken_for_one(compiled, symbol)
+    cures = _cures(context, compiled) if equal else ()
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
@@ -192,11 +254,16 @@ def _finding(
         f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
         # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
         sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
-        _also_fixed(context, others, by="torch" if rule else "The same line"),
+        about_equal_sizes(compiled, symbol) if equal else "",
+        _also_fixed(
+            context,
+            [other for other in others if other[0][1].source not in equal],
+            by="torch" if rule else "The same line",
+        ),
         at=home,
         severity=_severity(context, group, is_error=is_error),
         cost=() if is_error or steady else (_cost(symbol, kind),),
-        hints=(steady,) if steady else _hints(context, symbol, name, home),
+        hints=(steady,) if steady else _remedies(context, compiled, symbol, name, cures),
         call=compiled.call,
         related=(
             *context.trail(symbol.stack, without=home, verb="specialized in"),
@@ -204,7 +271,34 @@ def _finding(
         ),
         subject=symbol.source,
         count=len(group),
+        cures=tuple(item.cure for item in cures),
     )
+
+
+def _cures(context: Context, compiled: Compile) -> tuple[TriedAdvice, ...]:
+    """The change to try for sizes that torch took for one; none where the function was not compiled again."""
+    frame = context.frame_of(compiled)
+    again = (
+        item for item in context.report.recompiles if frame is not None and item.location == frame.location
+    )
+    return tuple(without_duck_sizing(item.location) for item in again)[:1]
+
+
+def _remedies(
+    context: Context, compiled: Compile, symbol: Symbol, name: str, cures: tuple[TriedAdvice, ...]
+) -> tuple[FindingRemedy, ...]:
+    """What to do about a size or a number: of sizes that torch took for one, what keeps them apart."""
+    if not taken_for_one(compiled, symbol):
+        return advice(_hints(context, compiled, symbol, name))
+    tried = tried_remedies(cures, context.trials)
+    is_cured = any(remedy.state is RemedyState.TRIED for remedy in tried)
+    return tried if is_cured else (*advice((_OTHER_SIZES,)), *tried)
+
+
+_OTHER_SIZES = (
+    "If these sizes are not always equal, make the first call with sizes that differ: torch then keeps them apart. "
+    "Another first call cannot be tried here"
+)
 
 
 def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error: bool) -> Severity | None:
@@ -238,7 +332,7 @@ def _changed_instead(context: Context, compiled: Compile, symbol: Symbol) -> Gua
     return GuardCause.TYPE if of_type else GuardCause.RANK if of_rank else None
 
 
-def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ...], *, by: str) -> str:
+def _also_fixed(context: Context, groups: list[list[tuple[Compile, Symbol]]], *, by: str) -> str:
     names = [
         f"{quoted(in_words(context, *group[0]) or group[0][1].name)} to {group[0][1].specialized_to}"
         for group in groups
@@ -256,7 +350,8 @@ def _static_in_library(context: Context, symbol: Symbol) -> str:
     return plain(at.function or "a library") if is_mark else ""
 
 
-def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:
+def _hints(context: Context, compiled: Compile, symbol: Symbol, name: str) -> tuple[str, ...]:
+    home = context.innermost_user_frame(symbol.stack, compiled.caller)
     if _is_torchs_rule(symbol):
         return (
             f"Expect it: {ZERO_OR_ONE}",
@@ -265,9 +360,9 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
     if owner := _static_in_library(context, symbol):
         return (f"Expect one compile for each value of {name}: {quoted(owner)} marks it static",)
     if not _is_size(symbol):
-        why = ": this line needs its exact value" if symbol.stack and home is not None else ""
+        why = f": {_NEEDED}" if symbol.stack and home is not None else ""
         return (f"Expect one compile for each value of {name}{why}",)
-    weight = weight_of_size(context, symbol, home)
+    weight = _weight(context, compiled, symbol)
     if weight:
         where = " on this line takes only" if weight == "the layer" else " has"
         first = "Do not mark this dimension" if symbol.marked else "Expect it"
@@ -275,11 +370,14 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
     culprit = equal_size(context, symbol, home) if home is not None else ""
     if not symbol.marked:
         culprit = "" if "mark its size" in culprit else culprit
-        return (culprit or f"Expect one compile for each value of {name}: this line needs its exact value",)
+        return (culprit or f"Expect one compile for each value of {name}: {_NEEDED}",)
     avoid = (
         culprit or f"Avoid what needs the exact value of {name}, such as a loop over it or `==` with a number"
     )
     return (avoid, "Or do not mark it dynamic, if you need only one size")
+
+
+_NEEDED = "this line needs the number itself, or that it equals one that is fixed"
 
 
 def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Related]:

@@ -412,18 +412,44 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
             # the root words a check that failed as what is true now: `len(L['d']) != 1`
             return _explain_value(left, right, evaluate)
         if not _is_value(right) and not _is_value(left):
-            values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
-            return _difference(f"{words} no longer holds: {values}", cause=GuardCause.RELATION)
+            if (owner := strided_tensor(part)) is not None:
+                return _layout_changed(in_user_words(owner), part, _evaluated(left, evaluate))
+            known = _known_values(tree, evaluate)
+            return _difference(f"{words} no longer holds{known}", cause=GuardCause.RELATION)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
         now = _evaluated(tree.operand, evaluate)
         what = in_user_words(ast.unparse(tree.operand))
         cause = _cause_of_length(tree.operand, evaluate)
         return changed(what, "empty", now if now is not None else "not", cause)
-    facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
-    known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
-    now = facts[0][1] if len(facts) == 1 else None
-    text = f"{words} no longer holds{': ' + known if known else ''}"
+    sources = _sources_in(tree)
+    now = _evaluated_text(sources[0], evaluate) if len(sources) == 1 else None
+    text = f"{words} no longer holds{_known_values(tree, evaluate)}"
     return _difference(text, now=now, cause=GuardCause.RELATION)
+
+
+def _known_values(tree: ast.expr, evaluate: Callable[[str], object]) -> str:
+    """The values of the sources in a relation: `: x.size(0) is 6, y.size(0) is 10`; empty if none can be read."""
+    facts = ((name, _evaluated_text(name, evaluate)) for name in _sources_in(tree))
+    known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
+    return f": {known}" if known else ""
+
+
+def _layout_changed(owner: str, part: str, now: str | None) -> GuardFailure:
+    """The strides of a tensor with dynamic sizes no longer follow from its sizes as they did."""
+    stride, _, rule = in_user_words(part).partition(" == ")
+    text = f"the memory layout of {owner} changed: {stride} is {now or 'another number'}, not {rule}"
+    return _difference(text, now=now, cause=GuardCause.STRIDE)
+
+
+def strided_tensor(part: str) -> str | None:
+    """`L['x']` of the guard `L['x'].stride()[0] == 8*L['x'].size()[1]`; None for any other."""
+    match = _LAYOUT.match(part)
+    return match["tensor"] if match is not None else None
+
+
+_LAYOUT = re.compile(
+    r"(?P<tensor>[LG]\[.+)\.stride\(\)\[\d+\] == (?=.*(?P=tensor)\.size\(\))(?!.*\.stride\()"
+)
 
 
 def _cause_of_length(container: ast.expr | None, evaluate: Callable[[str], object]) -> GuardCause:
@@ -526,9 +552,15 @@ def _explain_result(
     if solved is not None and number is not None:
         return changed(names, repr(solved), number, cause)
     was, now = ast.unparse(right), _evaluated(left, evaluate)
+    result = in_user_words(ast.unparse(left))
+    result = result if len(result) <= _LONGEST_RESULT else f"a value calculated from {names}"
     if now is None:
-        return _difference(f"a value calculated from {names} was {was}", was, cause=cause)
-    return changed(f"a value calculated from {names}", was, now, cause)
+        return _difference(f"{result} was {was}", was, cause=cause)
+    return changed(result, was, now, cause)
+
+
+_LONGEST_RESULT = 40
+"""Characters of an expression that a title shows."""
 
 
 def _solved(left: ast.expr, right: ast.expr, source: str, evaluate: Callable[[str], object]) -> float | None:

@@ -23,6 +23,7 @@ from fuselight.shared import torch_texts
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Stack
 
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
+_RANGE = re.compile(r"-?\d+ <= (?P<value>.+) <= (?P<high>-?\d+)$")
 _MISSING = "MISSING"
 _COUNT = "DICT_LENGTH"
 _SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
@@ -356,6 +357,14 @@ class _GuardReader:
         text = torch_texts.in_user_words(self.named(source))
         return with_variable_names(text, self.names["G"], self.names["L"])
 
+    def is_above(self, expression: str) -> bool:
+        """Whether the value of a range, as `2 <= L['x'].size()[0] <= 8`, is above its upper end."""
+        match = _RANGE.match(expression)
+        try:
+            return match is not None and bool(self.read(match["value"]) > int(match["high"]))  # type: ignore[operator]
+        except Exception:  # noqa: BLE001 - what cannot be read is not known to be above
+            return False
+
     def is_false(self, expression: str) -> bool:
         try:
             return not self.read(expression)
@@ -390,9 +399,13 @@ def _leaf_failures(
         born = (
             table.by_code.get(part)
             or table.by_source.get(source.removesuffix(".__code__"))
-            or born_in_comment(text, table.paths)
+            or born_in_comment(text, table.paths, is_above=reader.is_above(part))
         )
-        specialized = None if source else guard_differences.specialized_number(part)
+        specialized = (
+            None
+            if source
+            else guard_differences.specialized_number(part) or guard_differences.strided_tensor(part)
+        )
         guarded = source if specialized is None else specialized
         born = born or table.by_source.get(guarded, ())
         for difference in _differences(part, source, value, reader, table):
@@ -449,13 +462,15 @@ def _with_cause(difference: str, text: str) -> str:
     return difference
 
 
-def born_in_comment(text: str, paths: set[str]) -> Stack:
+def born_in_comment(text: str, paths: set[str], *, is_above: bool = False) -> Stack:
     """Guards on symbolic shapes carry their line in a comment only: `# if n > 4:  # dels/net.py:12 in forward`.
 
-    torch cuts the path at its start, so the file is the only one known that ends like it, or none.
+    That of a range has a line for each end; `is_above`: the value is above its upper end. torch cuts the path at its
+    start, so the file is the only one known that ends like it, or none.
     """
     comment = torch_texts.split_guard(text)[1]
-    match = _BORN_COMMENT.search(comment)
+    places = list(_BORN_COMMENT.finditer(comment))
+    match = places[-1 if is_above else 0] if places else None
     if match is None or "(unknown source" in comment:
         return ()
     end = match["path"].strip()

@@ -345,7 +345,8 @@ def _recompilation(make: CaptureNodeMaker, recompilation: Recompile) -> ReportNo
     return make.node(
         "recompilation",
         make.text(
-            recompilation.location.path, f"{recompilation.function}: {difference_of(recompilation, failure)}"
+            recompilation.location.path,
+            f"{recompilation.function}: {difference_of(make.context, recompilation, failure)}",
         ),
         "sync",
         description=make.words(home),

@@ -210,7 +210,7 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
         "FL102",
         f"{name} reached the recompile limit, which is an error with {setting}",
         f"The call raises {failure.exception}: no compiled version matches it." if failure.exception else "",
-        f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
+        f"The call that exceeded it: {difference_of(context, stopped)}." if stopped else "",
         at=home,
         call=failure.call,
         hints=limit_remedies(context, stopped) if stopped else (plain(failure.next_step),),

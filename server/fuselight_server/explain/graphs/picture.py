@@ -339,7 +339,7 @@ class _PictureMaker:
             identity += "'"
         facts = [*self.resumed(frame)]
         if again is not None:
-            difference = difference_of(again, birthplace(self.context, again)[1])
+            difference = difference_of(self.context, again, birthplace(self.context, again)[1])
             facts.append(f"since {self.text_now(frame.location.path, difference)}")
         reason = self.reason_of(compilation, frame, reasons) if kind is BoxKind.EAGER else []
         generated = self.kernels.get(compilation.id, ())

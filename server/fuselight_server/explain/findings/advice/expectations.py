@@ -81,8 +81,8 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Expect one compile for arguments that are the same tensor or views of it, and one for those that are not"
     ),
     GuardCause.RELATION: (
-        "Expect one compile for the calls in which this relation holds, and one for those in which it does not: that "
-        "is so for dynamic values too"
+        "Expect one compile for the calls for which {relation} holds, and one for those for which it does not, also "
+        "where these values are dynamic"
     ),
     GuardCause.ARGUMENTS: (
         "Expect one compile for each set of arguments, or pass the same ones by position and by keyword in each call"
@@ -158,7 +158,9 @@ def expectation(
         owner = _OF_KEYS.match(name or failure.difference)
         name = owner["keys"] or owner["counted"] if owner is not None else name
     value = quoted(name) if name else "the value"
-    return tuple(text.format(value=value, difference=failure.difference) for text in texts)
+    relation, holds, _ = failure.difference.partition(" no longer holds")
+    relation = f"`{relation}`" if holds and "`" not in relation else "what the title says"
+    return tuple(text.format(value=value, difference=failure.difference, relation=relation) for text in texts)
 
 
 def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) -> str | tuple[str, ...]:

@@ -210,7 +210,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         _CODES[uncompiled_code.kind],
         title,
         _GENERATOR_TEXT if is_generator else _reason(context, uncompiled_code),
-        f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
+        f"The call that exceeded it: {difference_of(context, stopped)}." if stopped else "",
         about_growth(context, stopped),
         at=home,
         severity=Severity.INFORMATION if follows or _is_asked_for(group) else None,

@@ -63,6 +63,7 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
     recompile_seconds,
 )
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit
+from fuselight_server.explain.findings.recompilations.relation_words import difference_words
 from fuselight_server.explain.findings.recompilations.remedies import (
     held_by,
     is_of_other_object,
@@ -98,11 +99,11 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     return (_finding(context, group) for group in recompilation_groups(context))
 
 
-def difference_of(recompilation: Recompile, failure: GuardFailure | None = None) -> str:
+def difference_of(context: Context, recompilation: Recompile, failure: GuardFailure | None = None) -> str:
     """The smallest difference or that of `failure`, as `x.size(0) was 4, now 7`; without a guard, torch's words."""
     failures = (failure,) if failure else nearest(recompilation)
     if failures:
-        return plain(failures[0].difference or failures[0].code)
+        return difference_words(context, failures[0])
     return plain(recompilation.reasons[0]) if recompilation.reasons else "torch gives no reason"
 
 
@@ -126,7 +127,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
     home, failure = read_place(context, recompilation)
     causes = (static_call(context, *_guard_of(context, root)) for root in group)
     home = next(filter(None, causes), home)
-    difference = difference_of(recompilation, failure) + freed_by(context, failure)
+    difference = difference_of(context, recompilation, failure) + freed_by(context, failure)
     line = resumed_at(context, recompilation)
     what = _compiled_code(recompilation, failure, line)
     fixes, data = _fix(context, recompilation, failure)
@@ -156,7 +157,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
         about_limit(context, recompilations.own),
         about_dynamic(context, [root.recompile for root in group]),
         *_others(context, recompilation, failure),
-        _later(context, group, home, difference_of(recompilation, failure)),
+        _later(context, group, home, difference_of(context, recompilation, failure)),
         _listed("Guards that failed with them", _unlisted(context, group)),
         at=home,
         severity=Severity.INFORMATION if expected else None,
@@ -250,7 +251,7 @@ def _later(context: Context, group: list[Root], home: Location, first: str) -> s
     for root in group[1:]:
         at, failure = birthplace(context, root.recompile)
         where = "" if (at.path, at.line) == (home.path, home.line) else f" (read on {_line_words(at, home)})"
-        texts.append(difference_of(root.recompile, failure) + where)
+        texts.append(difference_of(context, root.recompile, failure) + where)
     if any(map(is_unsteady, root_failures(context, group[0].recompile)[:1])):
         texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)
@@ -384,14 +385,14 @@ def _others(context: Context, recompilation: Recompile, shown: GuardFailure | No
         changed = [f"{plain(failure.difference)}{changing_line(context, failure)}" for failure in rest]
         yield _listed("Values that also changed", changed)
     else:
-        yield _listed("Other failed guards", _merged(rest))
+        yield _listed("Other failed guards", _merged(context, rest))
     if len(recompilation.entries) > 1:
         versions = format_count(len(recompilation.entries), "compiled version")
         recent = most_recent(recompilation).compile_id == recompilation.entries[0].compile_id
         yield f"{versions} existed; the comparison is with the {'most recent' if recent else 'nearest'}."
 
 
-def _merged(failures: list[GuardFailure]) -> list[str]:
+def _merged(context: Context, failures: list[GuardFailure]) -> list[str]:
     """The differences; sizes and numbers that changed in the same way are one."""
     groups: dict[tuple[object, ...], list[GuardFailure]] = {}
     for failure in failures:
@@ -402,7 +403,7 @@ def _merged(failures: list[GuardFailure]) -> list[str]:
             group.append(failure)
     out = []
     for group in groups.values():
-        first = plain(group[0].difference or group[0].code)
+        first = difference_words(context, group[0])
         more = format_count(len(group) - 1, "more size")
         out.append(f"{first}; {more} changed in the same way" if len(group) > 1 else first)
     return out
@@ -410,8 +411,10 @@ def _merged(failures: list[GuardFailure]) -> list[str]:
 
 def _unlisted(context: Context, group: list[Root]) -> list[str]:
     """The guards that failed in later recompilations only, without those that the later changes name."""
-    shown = {difference_of(root.recompile, birthplace(context, root.recompile)[1]) for root in group}
-    return _merged([item for _, item in only_later(group) if plain(item.difference) not in shown])
+    shown = {difference_of(context, root.recompile, birthplace(context, root.recompile)[1]) for root in group}
+    return _merged(
+        context, [item for _, item in only_later(group) if difference_words(context, item) not in shown]
+    )
 
 
 def _listed(head: str, items: list[str]) -> str:

@@ -59,6 +59,7 @@ from fuselight_server.explain.findings.recompilations.own_state import (
     relation_sources,
     state_step,
 )
+from fuselight_server.explain.findings.recompilations.relation_words import expected_outcomes
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     branch_on_size,
     is_small_alone,
@@ -423,6 +424,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
     texts = expectation(failure, other_object=is_other, is_dynamic=bool(names))
+    if outcomes := expected_outcomes(context, failure):
+        texts = (outcomes,)
     return of_comparison(context, failure) or (*of_filled_cache(context, failure), *texts)
 
 

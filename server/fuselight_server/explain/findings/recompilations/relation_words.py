@@ -1,0 +1,88 @@
+"""Relations between symbolic values in words: torch writes them in an algebra of its own, as `(32 + 8*n) != 128`.
+
+Invariant: a condition of the user's stands for a relation only if nothing else on its line can have made the guard: it
+calls nothing but sizes and lengths, and is no part of a longer one. All other relations keep torch's text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.explain.findings.advice.expectations import is_of_general_code
+from fuselight_server.explain.findings.common.source_tree import tree_around
+from fuselight_server.explain.findings.common.text import plain
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import GuardFailure
+    from fuselight_server.explain.findings.common.context import Context
+
+_HOLDS = " no longer holds"
+_OFFSET = re.compile(r"2 <= (?P<view>.+)\.storage_offset\(\) no longer holds: .* is (?P<now>\d+)$")
+_RANGE = re.compile(r"-?\d+ <= .+ <= -?\d+$")
+_ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_LONGEST = 60
+"""Characters of a condition in a title."""
+_SIZES = frozenset({"dim", "numel", "size"})
+_SMALL = frozenset({"0", "1"})
+
+
+def difference_words(context: Context, failure: GuardFailure) -> str:
+    """What differs by a failed guard: for a relation, the condition of the user's whose outcome changed, if one did."""
+    difference = plain(failure.difference or failure.code)
+    if match := _OFFSET.match(difference):
+        start = "a view that starts at element 2 or later of its memory"
+        return f"{match['view']} was {start}, now at element {match['now']}"
+    condition = tested_condition(context, failure)
+    values = difference.partition(f"{_HOLDS}: ")[2]
+    if not condition or not values:
+        return difference
+    return f"the outcome of `{condition}` changed: {values}"
+
+
+def tested_condition(context: Context, failure: GuardFailure) -> str:
+    """The condition on the line of a relation, as the user wrote it; empty if that may not be what made the guard."""
+    at = context.innermost_user_frame(failure.born)
+    is_small = is_of_general_code(failure) and failure.now in _SMALL
+    if failure.cause is not GuardCause.RELATION or at is None or is_small or at != failure.born[-1]:
+        return ""
+    if failure.now is None and _RANGE.match(failure.code):  # either end of it may be what failed
+        return ""
+    tree = tree_around(context, at)
+    tests = [
+        node.test
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, (ast.If, ast.While, ast.Assert))
+        and node.test.lineno == at.line == node.test.end_lineno
+        and (isinstance(node, ast.Assert) or node.body[0].lineno > at.line)
+    ]
+    if len(tests) != 1 or not _is_plain(tests[0]):
+        return ""
+    text = ast.unparse(tests[0])
+    return text if len(text) <= _LONGEST else ""
+
+
+def expected_outcomes(context: Context, failure: GuardFailure) -> str:
+    """What to expect of a relation whose condition is known, or which can be named; empty for any other."""
+    if failure.cause is not GuardCause.RELATION:
+        return ""
+    if condition := tested_condition(context, failure):
+        return (
+            f"Expect one compile for each outcome of `{condition}`, also where the values in it are dynamic"
+        )
+    return ""
+
+
+def _is_plain(test: ast.expr) -> bool:
+    """Whether a condition only compares numbers: what it calls reads a size, and it has one comparison."""
+    nodes = list(ast.walk(test))
+    if [isinstance(mark, _ORDERS) for mark in nodes if isinstance(mark, ast.cmpop)] != [True]:
+        return False
+    calls = (node.func for node in nodes if isinstance(node, ast.Call))
+    return not any(isinstance(node, ast.BoolOp) for node in nodes) and all(
+        (isinstance(call, ast.Attribute) and call.attr in _SIZES)
+        or (isinstance(call, ast.Name) and call.id in {"len", "int"})
+        for call in calls
+    )

@@ -1,0 +1,84 @@
+"""A relation between symbolic values: the user's condition stands for torch's algebra where it surely is its cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.explain.findings import findings
+from tests.support.recompilations import again, failed
+from tests.support.reports import at, report
+
+FUNCTION = """\
+def forward(self, x, n):
+    pad = 32 + 8 * n
+    {}
+        x = x * 2
+    return x
+"""
+
+
+def title_of(line: str, words: str, code: str = "", now: str | None = "12") -> tuple[str, str]:
+    """The title, and the first hint, for a relation that was made on line 3 of the function."""
+    lines = FUNCTION.format(line).splitlines()
+    relation = failed(
+        words, source="", cause=GuardCause.RELATION, code=code, born=(at(3),), was=None, now=now
+    )
+    given = report(recompiles=(again(relation, location=at(1), function="forward"),))
+    texts = dict(enumerate(lines, 1))
+    (finding,) = findings(given, read_line=lambda _path, number: texts.get(number))
+    return finding.title, finding.hints[0]
+
+
+ALGEBRA = "(32 + 8*n) != 128 no longer holds: n is 12"
+
+
+@pytest.mark.parametrize(
+    "condition", ["pad == 128", "32 + n * 8 == 128", "pad // x.size(1) < len(self.rows)"]
+)
+@pytest.mark.parametrize("statement", ["if {}:", "while {}:"])
+def test_the_condition_of_the_line_stands_for_torchs_algebra(condition: str, statement: str) -> None:
+    title, hint = title_of(statement.format(condition), ALGEBRA)
+    assert title == f"recompiled: the outcome of `{condition}` changed: n is 12"
+    assert hint == (
+        f"Expect one compile for each outcome of `{condition}`, also where the values in it are dynamic"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if pad == 128 and self.training:",  # either part
+        "if x.sum() > pad:",  # what it calls may have guards of its own
+        "if x is not None:",  # no comparison of numbers
+        "if 3 < pad < 128:",
+        "if (pad ==",  # the text has changed since
+        "for i in range(pad):",
+    ],
+)
+def test_torchs_text_stays_where_another_part_of_the_line_may_be_the_cause(line: str) -> None:
+    title, hint = title_of(line, ALGEBRA)
+    assert title == f"recompiled: {ALGEBRA}"
+    assert hint.startswith("Expect one compile for the calls for which `(32 + 8*n) != 128` holds")
+
+
+def test_a_size_of_0_or_1_is_no_outcome_of_the_condition() -> None:
+    words = "2 <= x.size(0) <= 8 no longer holds: x.size(0) is 1"
+    assert title_of("if x.size(0) > 8:", words, code="2 <= L['x'].size()[0] <= 8", now="1")[0] == (
+        f"recompiled: {words}"
+    )
+
+
+def test_which_end_of_a_range_failed_is_not_known_without_a_value() -> None:
+    words = "2 <= x.size(0) <= 8 no longer holds"
+    title, hint = title_of("if x.size(0) > 8:", words, code="2 <= L['x'].size()[0] <= 8", now=None)
+    assert title == f"recompiled: {words}"
+    assert "outcome" not in hint
+
+
+def test_a_view_is_said_to_start_elsewhere() -> None:
+    words = "2 <= part.storage_offset() no longer holds: part.storage_offset() is 0"
+    title, _ = title_of("if pad == 128:", words, code="2 <= L['part'].storage_offset()", now="0")
+    assert title == (
+        "recompiled: part was a view that starts at element 2 or later of its memory, now at element 0"
+    )

@@ -12,7 +12,7 @@ def equal_sizes(x, y):  # warning: [FL201] "torch took them for equal"
 # fuselight: threshold(f32[4], dynamic=True)
 # fuselight: threshold(f32[14], dynamic=True)
 def threshold(x):
-    if x.size(0) > 8:  # info: [FL201] "recompiled: 2 <= x.size(0) <= 8 no longer holds: x.size(0) is 14"
+    if x.size(0) > 8:  # info: [FL201] "recompiled: the outcome of `x.size(0) > 8` changed: x.size(0) is 14"
         return x + 1
     return x - 1
 

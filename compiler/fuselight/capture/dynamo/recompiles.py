@@ -233,6 +233,16 @@ def _each_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
     """The failures, each difference once: torch guards a number by several results, and 2.11 twice without a source."""
     texts = {failure.difference for failure in failures if failure.source}
     named = [failure for failure in failures if failure.source or failure.difference not in texts]
+    kinds = [failure.source for failure in named if failure.cause is GuardCause.TYPE]
+    if len(kinds) > len(
+        set(kinds)
+    ):  # the class and, of a tensor, what it checks: the first has the full name
+        first = {failure.source: failure for failure in reversed(named) if failure.cause is GuardCause.TYPE}
+        named = [
+            failure
+            for failure in named
+            if failure.cause is not GuardCause.TYPE or failure is first[failure.source]
+        ]
     return list({(failure.source, failure.difference): failure for failure in reversed(named)}.values())[::-1]
 
 

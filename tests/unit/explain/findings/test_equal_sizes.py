@@ -76,6 +76,37 @@ def test_what_forces_the_size_is_named_where_it_is_certain(statement: str, advis
     assert advice_on(statement).startswith(advised)
 
 
+def test_a_size_that_has_to_equal_that_of_an_argument_waits_for_it_to_vary() -> None:
+    line = "        return x * y\n"
+    lines = {DEF.line: "    def forward(self, x, y):\n", DEF.line + 1: line}
+    facts = tuple(
+        Fact(DEF.line + 1, line.index(name), DEF.line + 1, line.index(name) + 1, ((index, 1),))
+        for index, name in ((0, "x"), (2, "y"))
+    )
+    values = tuple(TracedValue(FactKind.TENSOR, text) for text in SHAPES.values())
+    fixing = at(DEF.line + 1, (8, len(line) - 1), function="forward")
+    symbol = Symbol("s0", "x.size(0)", specialized_to="6", stack=(fixing,))
+
+    def hints(*more: Any) -> tuple[str, ...]:
+        given = report(
+            frames=(Frame("Net.forward", DEF, parameters=("self", "x", "y")),),
+            compiles=tuple(
+                Compile(f"0/{n}", 0, Outcome.COMPILED, symbols=(symbol,) if n else ()) for n in range(2)
+            ),
+            facts=TracedFacts(values=values, files={FILE: FileFacts(facts=facts)}),
+            recompiles=(again(failed("x.size(0) was 4, now 6")), *more),
+        )
+        (finding,) = findings(given, read_line=lambda _path, number: lines.get(number))
+        return finding.hints
+
+    assert hints()[0] == (
+        f"Expect one more compile when `y` has another size, too: on line {DEF.line + 1} `x.size(0)` has to equal its "
+        "size 6, which torch keeps fixed until it has seen another one"
+    )
+    varied = again(failed("x.size(0) was 6, now 8; y.size(1) was 6, now 8"), compile_id="0/2")
+    assert not any("Expect one more compile" in hint for hint in hints(varied))
+
+
 def test_what_nobody_marked_is_not_to_be_marked() -> None:
     assert "mark" in advice_on("return x * y")
     assert "mark" not in advice_on("return x * y", marked=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Mismatch
 from fuselight_server.explain.findings import findings
 from tests.support.recompilations import again, failed
 from tests.support.reports import at, report
@@ -74,6 +74,44 @@ def test_which_end_of_a_range_failed_is_not_known_without_a_value() -> None:
     title, hint = title_of("if x.size(0) > 8:", words, code="2 <= L['x'].size()[0] <= 8", now=None)
     assert title == f"recompiled: {words}"
     assert "outcome" not in hint
+
+
+def test_another_version_says_why_it_does_not_fit() -> None:
+    def of(mode: str, other: str) -> GuardFailure:
+        words = f"mode was {mode}, now {other}"
+        return failed(words, source="mode", cause=GuardCause.VALUE, was=mode, now=other)
+
+    rate = failed("rate was 0.5, now 0.25", source="rate")
+    first = again(of("A", "B"), rate)
+    entries = (Mismatch("0/1", (of("B", "A"),)), Mismatch("0/0", (rate,)))
+    fits_not, back = (again(compile_id="0/2", entries=entries[:number]) for number in (1, 2))
+    (finding,) = findings(report(recompiles=(first, back)))
+    assert "- mode was B, now A (the version for it does not fit: rate was 0.5, now 0.25)" in finding.message
+    (finding,) = findings(report(recompiles=(first, fits_not)))
+    assert "does not fit" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("line", "result", "told"),
+    [
+        ("if n % 3:", "n % 3", "the outcome of `n % 3` changed: n % 3 is 2"),
+        (
+            "if x.size(0) % 3 == 0:",
+            "x.size(0) % 3",
+            "the outcome of `x.size(0) % 3 == 0` changed: x.size(0) % 3 is 2",
+        ),
+        ("if pad % 3:", "(1 + (x.size(0) + -1 * n) // 8) % 3", "the outcome of `pad % 3` changed"),
+        ("if self.ready:", "n % 3", "n % 3 was 0, now 2"),
+    ],
+)
+def test_a_result_that_a_condition_tests_is_one_outcome_of_it(line: str, result: str, told: str) -> None:
+    relation = failed(f"{result} was 0, now 2", source="", cause=GuardCause.RELATION, born=(at(3),))
+    texts = dict(enumerate(FUNCTION.format(line).splitlines(), 1))
+    given = report(recompiles=(again(relation, location=at(1), function="forward"),))
+    (finding,) = findings(given, read_line=lambda _path, number: texts.get(number))
+    assert finding.title == f"recompiled: {told}"
+    if "outcome" not in told:
+        assert finding.hints[0].startswith("Expect one compile for the calls for which `n % 3 == 0` holds")
 
 
 def test_a_view_is_said_to_start_elsewhere() -> None:

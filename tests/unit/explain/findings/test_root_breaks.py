@@ -329,8 +329,5 @@ def test_a_relation_of_what_the_caller_assigns_stays_without_the_break(text: str
         recompiles=(recompilation,),
     )
     (finding,) = [item for item in shown_findings(given, text) if item.code == "FL201"]
-    assert (
-        finding.hints[0].startswith("Expect one compile for each outcome of `self.epoch > 1`")
-        is is_given
-    )
+    assert finding.hints[0].startswith("Expect one compile for each outcome of `self.epoch > 1`") is is_given
     assert finding.hints[0].startswith("Remove the graph break on line 2") is not is_given

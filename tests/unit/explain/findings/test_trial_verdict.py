@@ -59,13 +59,22 @@ EAGER = NotCompiled(NotCompiledKind.SKIPPED, "helper", at(50), "skipped")
 ERROR = Failure(Culprit.USER, "exception", "no such size", exception="IndexError")
 
 
-def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
-    def with_reads(compiles: int, *targets: str) -> Report:
-        graph = Graph(len(targets), lines=((at(21),),) * len(targets), targets=targets)
-        return replace(
-            run(compiles), compiles=tuple(replace(item, graph=graph) for item in run(compiles).compiles)
-        )
+def with_reads(compiles: int, *targets: str) -> Report:
+    """A run whose graphs have these nodes, all on one line."""
+    graph = Graph(len(targets), lines=((at(21),),) * len(targets), targets=targets)
+    return replace(
+        run(compiles), compiles=tuple(replace(item, graph=graph) for item in run(compiles).compiles)
+    )
 
+
+@pytest.mark.parametrize("reads", [("size",), ("size", "getitem"), ("size", "getitem", "getitem", "size")])
+def test_the_sizes_that_dynamic_code_reads_otherwise_are_not_lost(reads: tuple[str, ...]) -> None:
+    assert trial_of(CURE, with_reads(2, *reads, "mul"), with_reads(1, "mul")).cures
+    assert not trial_of(CURE, with_reads(2, *reads, "mul", "getitem"), with_reads(1, "mul")).cures
+    assert not trial_of(CURE, with_reads(2, "getitem", *reads), with_reads(1, *reads)).cures
+
+
+def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
     assert trial_of(CURE, with_reads(2, "item", "mul"), with_reads(1, "mul")).cures
     assert not trial_of(CURE, with_reads(2, "sin", "mul"), with_reads(1, "mul")).cures
 

@@ -33,6 +33,8 @@ SHAPES = {
     "self.scale": "f32[8]",
     "self.positions": "f32[4, 8]",
     "self.state": "f32[8]",
+    "self.net(x)": "f32[4, 8]",
+    "self.head(x)": "f32[8, 3]",
 }
 LIBRARY = "/lib/python/site-packages/torch/nn/modules"
 
@@ -140,3 +142,23 @@ def test_a_number_is_a_note_and_a_default_is_no_finding() -> None:
     assert (finding.code, finding.severity) == ("FL302", Severity.INFORMATION)
     assert "marked" not in f"{finding.title} {finding.message}"
     assert findings_of("return x * math.log(base)", value="8.0", source="base", is_default=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "dimension", "is_reported"),
+    [
+        ("return self.net(x) - weight[0]", 1, False),  # the features of its result
+        ("return weight[0] * self.net(x)", 1, False),
+        ("return self.net(x) - weight[0]", 0, True),  # rows vary
+        ("return self.head(x) - x", 1, True),  # another dimension of the result
+        ("return self.net(x) - 8", 1, True),  # or the number
+        ("return self.net(x) - self.state", 1, True),  # or the other tensor
+        ("return net(x) - weight[0]", 1, True),
+    ],
+)
+def test_the_result_of_a_layer_has_sizes_of_its_own(
+    statement: str, dimension: int, *, is_reported: bool
+) -> None:
+    value = "4" if dimension == 0 else "8"
+    told = [item for item in findings_of(statement, dimension=dimension, value=value) if item.code == "FL301"]
+    assert bool(told) is is_reported

@@ -159,7 +159,8 @@ def expectation(
         name = owner["keys"] or owner["counted"] if owner is not None else name
     value = quoted(name) if name else "the value"
     relation, holds, _ = failure.difference.partition(" no longer holds")
-    relation = f"`{relation}`" if holds and "`" not in relation else "what the title says"
+    relation, was, _ = (relation, "", "") if holds else relation.partition(f" was {failure.was}, now ")
+    relation = f"`{relation} == {failure.was}`" if was else f"`{relation}`"
     return tuple(text.format(value=value, difference=failure.difference, relation=relation) for text in texts)
 
 

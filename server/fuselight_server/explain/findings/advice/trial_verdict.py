@@ -43,6 +43,8 @@ _ROUNDING = 1e-3
 """By how much sums may differ: a number as a tensor is rounded to the default dtype."""
 _OF_DYNAMIC_FLOATS = frozenset({"item", "torch.scalar_tensor"})
 """The calls with which a graph reads a dynamic float, and returns one: as a tensor, the float needs none."""
+_SIZE, _ONE_SIZE = "size", "getitem"
+"""The calls with which a graph reads the sizes of a tensor, and one of them."""
 _STILL_BROKEN = "the line breaks the graph all the same"
 _MORE_BREAKS = "other lines then break the graph more often"
 _OTHER_BREAK = "it breaks the graph on "
@@ -409,7 +411,13 @@ def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = 
             continue
         graph = compiled.graph
         targets = graph.targets if graph is not None else ()
+        read: Line | None = None
         for stack, target in zip_longest(graph.lines if graph is not None else (), targets):
+            line = (stack[-1].path, stack[-1].line) if stack else None
+            if target == _SIZE or (target == _ONE_SIZE and line == read):
+                read = line  # the sizes of a tensor, and each of them
+                continue
+            read = None
             if stack and target not in _OF_DYNAMIC_FLOATS:
                 runs[stack[-1].path, stack[-1].line] += counts.graph_runs.get(compiled.id, 0)
     return runs

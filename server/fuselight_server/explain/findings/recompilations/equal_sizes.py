@@ -24,17 +24,34 @@ _SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\(\d+\)$")
 _SHAPE = re.compile(r"\w+\[(?P<sizes>[^\]]*)\]")
 
 
-def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
-    """The advice for a size that was fixed on the line `at`; empty if its cause there is not known."""
+def equal_argument(context: Context, symbol: Symbol, at: Location) -> str:
+    """The argument whose size fixed a size on the line `at`, and had one value in the run; empty if there is none."""
+    others, numbers, _ = _of_same_size(context, symbol, at)
+    name = next(iter(others), "")
+    return (
+        name if len(others) == 1 and not numbers and "." not in name and name not in _varying(context) else ""
+    )
+
+
+def _of_same_size(
+    context: Context, symbol: Symbol, at: Location
+) -> tuple[dict[str, None], list[ast.Constant], list[ast.AST]]:
+    """The other tensors and the numbers on a line that have the size to which a symbol was fixed; all of its nodes."""
     match = _SIZE_OF.match(symbol.source)
     size = symbol.specialized_to
     tree = tree_around(context, at)
     if match is None or size is None or tree is None:
-        return ""
+        return {}, [], []
     nodes = [node for node in ast.walk(tree) if _is_within(node, at)]
-    tensor = match["tensor"]
-    others = dict.fromkeys(name for name in _tensors(context, at, nodes, size) if name != tensor)
+    others = dict.fromkeys(name for name in _tensors(context, at, nodes, size) if name != match["tensor"])
     numbers = [node for node in nodes if isinstance(node, ast.Constant) and str(node.value) == size]
+    return others, numbers, nodes
+
+
+def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
+    """The advice for a size that was fixed on the line `at`; empty if its cause there is not known."""
+    others, numbers, nodes = _of_same_size(context, symbol, at)
+    size = symbol.specialized_to or ""
     if len(others) == 1 and not numbers:
         name = next(iter(others))
         return "" if name in _varying(context) else _advice(name, symbol.source, size)

@@ -63,7 +63,7 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
     recompile_seconds,
 )
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit
-from fuselight_server.explain.findings.recompilations.relation_words import difference_words
+from fuselight_server.explain.findings.recompilations.relation_words import difference_words, other_version
 from fuselight_server.explain.findings.recompilations.remedies import (
     held_by,
     is_of_other_object,
@@ -251,7 +251,8 @@ def _later(context: Context, group: list[Root], home: Location, first: str) -> s
     for root in group[1:]:
         at, failure = birthplace(context, root.recompile)
         where = "" if (at.path, at.line) == (home.path, home.line) else f" (read on {_line_words(at, home)})"
-        texts.append(difference_of(context, root.recompile, failure) + where)
+        version = other_version(context, root.recompile, failure)
+        texts.append(difference_of(context, root.recompile, failure) + where + version)
     if any(map(is_unsteady, root_failures(context, group[0].recompile)[:1])):
         texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)

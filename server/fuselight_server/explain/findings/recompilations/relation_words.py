@@ -11,18 +11,21 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import is_of_general_code
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import plain
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import GuardFailure
+    from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _HOLDS = " no longer holds"
 _OFFSET = re.compile(r"2 <= (?P<view>.+)\.storage_offset\(\) no longer holds: .* is (?P<now>\d+)$")
 _RANGE = re.compile(r"-?\d+ <= .+ <= -?\d+$")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_SHORT = 20
+"""Characters of a result of torch's that is as readable as the condition."""
 _LONGEST = 60
 """Characters of a condition in a title."""
 _SIZES = frozenset({"dim", "numel", "size"})
@@ -37,9 +40,31 @@ def difference_words(context: Context, failure: GuardFailure) -> str:
         return f"{match['view']} was {start}, now at element {match['now']}"
     condition = tested_condition(context, failure)
     values = difference.partition(f"{_HOLDS}: ")[2]
+    if condition and f" was {failure.was}, now " in difference:
+        result = difference.partition(" was ")[0]
+        known = f": {result} is {failure.now}" if len(result) <= _SHORT else ""
+        return f"the outcome of `{condition}` changed{known}"
     if not condition or not values:
         return difference
     return f"the outcome of `{condition}` changed: {values}"
+
+
+def other_version(context: Context, recompilation: Recompile, failure: GuardFailure | None) -> str:
+    """Why another version, which was compiled for the new value, does not fit: `; the version for it needs ...`."""
+    if failure is None or failure.cause not in _CHOICES or not failure.source:
+        return ""
+    for entry in recompilation.entries[1:]:
+        others = [item for item in entry.failures if item.difference and item.cause in _VALUES]
+        if entry.failures and failure.source not in {item.source for item in entry.failures}:
+            shown = cut_list([difference_words(context, item) for item in others], _MAX_NAMED)
+            return f" (the version for it does not fit: {format_list(shown)})" if shown else ""
+    return ""
+
+
+_CHOICES = frozenset({GuardCause.VALUE, GuardCause.NONE})
+"""Changes from one value to another of which each has a version."""
+_VALUES = frozenset({*_CHOICES, GuardCause.NUMBER, GuardCause.DIMENSION, GuardCause.DTYPE, GuardCause.LENGTH})
+_MAX_NAMED = 2
 
 
 def tested_condition(context: Context, failure: GuardFailure) -> str:
@@ -78,7 +103,8 @@ def expected_outcomes(context: Context, failure: GuardFailure) -> str:
 def _is_plain(test: ast.expr) -> bool:
     """Whether a condition only compares numbers: what it calls reads a size, and it has one comparison."""
     nodes = list(ast.walk(test))
-    if [isinstance(mark, _ORDERS) for mark in nodes if isinstance(mark, ast.cmpop)] != [True]:
+    marks = [isinstance(mark, _ORDERS) for mark in nodes if isinstance(mark, ast.cmpop)]
+    if marks != [True] and (marks or not isinstance(test, ast.BinOp)):
         return False
     calls = (node.func for node in nodes if isinstance(node, ast.Call))
     return not any(isinstance(node, ast.BoolOp) for node in nodes) and all(

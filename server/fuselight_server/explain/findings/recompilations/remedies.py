@@ -73,6 +73,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
     is_held,
     is_unguarded,
     made_dynamic,
+    waits_for,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
@@ -424,8 +425,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
     texts = expectation(failure, other_object=is_other, is_dynamic=bool(names))
-    if outcomes := expected_outcomes(context, failure):
-        texts = (outcomes,)
+    if words := expected_outcomes(context, failure) or waits_for(context, recompilation, failure):
+        texts = (words,)
     return of_comparison(context, failure) or (*of_filled_cache(context, failure), *texts)
 
 

@@ -25,7 +25,7 @@ from fuselight_server.explain.findings.common.carried_values import carried_in_w
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.resume_functions import resumption_of
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
-from fuselight_server.explain.findings.recompilations.equal_sizes import equal_size
+from fuselight_server.explain.findings.recompilations.equal_sizes import equal_argument, equal_size
 from fuselight_server.explain.findings.recompilations.size_remedies import keeps_sizes_fixed
 from fuselight_server.explain.findings.recompilations.weight_sizes import weight_of_size
 
@@ -228,6 +228,20 @@ def fixing_line(context: Context, recompilation: Recompile, failure: GuardFailur
     """The line that fixes the size or the number that changed; None where nothing does."""
     fixed = _fixed_symbol(context, recompilation, failure)
     return None if fixed is None else context.innermost_user_frame(fixed.stack)
+
+
+def waits_for(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
+    """What to expect of a size that has to equal that of another argument, which had one size so far; else empty."""
+    symbol = _fixed_symbol(context, recompilation, failure) if failure.sizes else None
+    line = context.innermost_user_frame(symbol.stack) if symbol is not None else None
+    name = equal_argument(context, symbol, line) if symbol is not None and line is not None else ""
+    if symbol is None or line is None or not name:
+        return ""
+    return (
+        f"Expect one more compile when {quoted(name)} has another size, too: on line {line.line} "
+        f"{quoted(symbol.source)} has to equal its size {symbol.specialized_to}, which torch keeps fixed until it "
+        "has seen another one"
+    )
 
 
 def _finding(

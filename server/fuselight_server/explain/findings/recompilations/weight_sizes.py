@@ -83,6 +83,7 @@ def _weights(
     }
     local |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     outer = [node for node in others if not (isinstance(node, ast.Name) and node.id in local)]
+    outer += [node for node in nodes if _is_result(node) and _has(size, _shapes_at(context, file, node))]
     if len({ast.unparse(node) for node in outer}) != 1 or numbers:
         return
     for node in nodes:
@@ -90,8 +91,11 @@ def _weights(
         for operand in operands:
             if operand not in outer:
                 continue
-            shapes = _shapes_at(context, file, operand)
-            if is_product or (is_last and all(len(sizes) == 1 for sizes in shapes)):
+            shapes = list(_shapes_at(context, file, operand))
+            if _is_result(operand):
+                is_features = is_last and all(sizes[-1:] == [size] for sizes in shapes)
+                yield from [ast.unparse(operand)] if is_features else []
+            elif is_product or (is_last and all(len(sizes) == 1 for sizes in shapes)):
                 yield ast.unparse(operand)
 
 
@@ -102,7 +106,13 @@ def _operands(node: ast.AST) -> tuple[bool, list[ast.expr]]:
         is_product, operands = isinstance(node.op, ast.MatMult), [node.left, node.right]
     elif isinstance(node, ast.Call) and _MULTIPLYING.match(ast.unparse(node.func).rpartition(".")[2]):
         is_product, operands = True, list(node.args)
-    return is_product, [operand for operand in map(_untransposed, operands) if _is_name(operand)]
+    operands = list(map(_untransposed, operands))
+    return is_product, [operand for operand in operands if _is_name(operand) or _is_result(operand)]
+
+
+def _is_result(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether it is the result of a layer: `self.net(x)`."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self.")
 
 
 def _untransposed(node: ast.expr) -> ast.expr:

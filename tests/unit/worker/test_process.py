@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from fuselight.shared.worker_protocol import Conversation
 from fuselight.worker.processes import process
+from fuselight_server.execution.worker_client.process import WorkerProcess
 from tests.support.live_worker import wait_gone
 
 OWNER = """
@@ -31,6 +34,11 @@ process.watch_owner(os.getppid())
 print(os.getpid(), flush=True)
 while True:
     signal.pause()
+"""
+HOLDS_PIPES = """\
+import subprocess
+print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
+input()
 """
 LEAVES_A_CHILD = """
 import subprocess, sys
@@ -144,3 +152,23 @@ def test_a_process_without_children_knows_that() -> None:
     command = [sys.executable, "-c", COUNTS_CHILDREN]
     answers = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert answers.split() == ["False", "True", "False"]
+
+
+def test_pipes_that_another_process_holds_are_closed_with_the_worker() -> None:
+    async def ended() -> bytes:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", HOLDS_PIPES),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        holder = int(await child.stdout.readline())
+        try:
+            await WorkerProcess(child, [], Conversation("python")).kill(())
+            return await asyncio.wait_for(child.stdout.read(), 10)
+        finally:
+            os.kill(holder, signal.SIGKILL)
+
+    assert asyncio.run(ended()) == b"", "the pipe has come to its end, although the other process lives"

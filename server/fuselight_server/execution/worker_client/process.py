@@ -70,11 +70,17 @@ class WorkerProcess:
         return self.child.returncode
 
     async def kill(self, groups: Iterable[int]) -> None:
-        """Kill it and the process groups of its runs, and wait until it is gone."""
+        """Kill it and the process groups of its runs, wait until it is gone, and close its pipes.
+
+        Another process that a run has started may hold their other ends, so that they would stay open.
+        """
         for group in (self.child.pid, *groups):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         await self.wait_for_end()
+        transport = getattr(self.child, "_transport", None)
+        if transport is not None:
+            transport.close()
         current = asyncio.current_task()
         for task in self.tasks:
             if task is not current:

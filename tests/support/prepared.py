@@ -76,9 +76,9 @@ class Zygote:
         atexit.register(self._close)
 
     def _close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        with self._process as process:  # it ends with its standard input
+            assert process.stdin is not None
+            process.stdin.close()
         self._folder.cleanup()
 
     def interpreter(self, condition: str) -> str:

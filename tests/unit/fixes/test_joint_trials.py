@@ -143,6 +143,7 @@ async def test_a_break_that_a_setting_uncovers_is_tried_with_the_setting_for_it(
     assert trials == [
         (("scalars",), False, ""),
         (("scalars", "shapes"), True, "Change scalars and change shapes"),
+        (("shapes",), False, ""),
     ]
 
 

@@ -55,6 +55,28 @@ if __name__ == "__main__":
     read(torch.ones(3))
     raise ValueError("no such file")
 """
+LOG = """\
+import logging, torch
+log = logging.getLogger("train")
+@torch.compile
+def step(x):
+    loss = x.pow(2).mean()
+    log.info("loss %.3f", loss.item())
+    return x - loss
+if __name__ == "__main__":
+    for _ in range(2):
+        step(torch.ones(4))
+"""
+PENALTY = """\
+import torch
+net = torch.nn.Linear(2, 1)
+@torch.compile
+def penalty(x):
+    (grad,) = torch.autograd.grad(net(x).sum(), x, create_graph=True)
+    return (net(grad) ** 2).mean()
+if __name__ == "__main__":
+    penalty(torch.ones(3, 2, requires_grad=True)).backward()
+"""
 
 
 async def _answer(live: LiveWorker, asked: RunRequest) -> Report:
@@ -104,8 +126,29 @@ def tried(live: LiveWorker, source: str) -> list[Finding]:
                 "(tried: 1 → 0 graph breaks). The messages then come after the graph, in another order"
             ),
         ),
+        (
+            LOG,
+            (
+                "Set torch._dynamo.config.capture_scalar_outputs = True before the first call and add "
+                "logging.Logger.info to torch._dynamo.config.ignore_logging_functions before the first call "
+                "(tried: 2 → 0 graph breaks, none of them helps alone). Compiled calls then lose its messages"
+            ),
+        ),
+        (
+            PENALTY,
+            (
+                "Set torch._dynamo.config.trace_autograd_ops = True before the first call "
+                "(tried: the run goes past this line)"
+            ),
+        ),
     ],
-    ids=["a break that the first setting uncovers", "two numbers of each call", "a run that fails"],
+    ids=[
+        "a break that the first setting uncovers",
+        "two numbers of each call",
+        "a run that fails",
+        "two breaks of one line",
+        "a setting with which the run goes on",
+    ],
 )
 def test_the_step_of_a_finding_is_what_a_trial_has_shown(live: LiveWorker, source: str, step: str) -> None:
     hints = [hint for finding in tried(live, source) for hint in finding.hints]

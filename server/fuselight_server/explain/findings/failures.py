@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Rung, TargetRef, Tier, Versions
 from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.source_tree import is_decorated_with_compile
@@ -179,7 +180,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         words.text if words is not None else held_in_words(failure),
         at=home or directive,
         call=failure.call,
-        hints=(*steps, _next_step(context, code, failure)),
+        hints=(*_settings_without(context, failure), *steps, _next_step(context, code, failure)),
         related=tuple(related),
         # Editors list no hints, and the user has asked for this run.
         severity=Severity.INFORMATION if code == "FL502" else None,
@@ -188,6 +189,21 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         fixes=("insert_inputs",) if code == "FL502" else (),
         data=(("target", context.report.target.name),) if code == "FL502" else (),
     )
+
+
+def _settings_without(context: Context, failure: Failure) -> Iterator[FindingRemedy]:
+    """The settings with which a trial's run went past the failure: those that remove a graph break before it."""
+    for trial in context.report.trials if failure.kind == "exception" else ():
+        cure = trial.cure
+        if (
+            trial.cures
+            and trial.is_past_failure
+            and cure.settings
+            and all(v is True for v in cure.settings.values())
+        ):
+            names = " and ".join(f"torch._dynamo.config.{name} = True" for name in cure.settings)
+            text = f"Set {names} before the first call"
+            yield FindingRemedy(text, RemedyState.TRIED, counts="the run goes past this line", cure=cure)
 
 
 def _of_limit(context: Context, group: list[Failure], home: Location | None) -> Finding:

@@ -15,7 +15,7 @@ from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CureGoal, CureRun, Problem, Rung
 from fuselight_server.base.finding import rank
 from fuselight_server.explain.findings import findings
-from fuselight_server.explain.findings.advice.trial_verdict import MOVED_BREAKS, trial_of
+from fuselight_server.explain.findings.advice.trial_verdict import is_harmless, trial_of
 from fuselight_server.explain.findings.common.context import TRIALS
 from fuselight_server.fixes.verification.joint_trials import cured_together, joint_cures, uncovered_remedies
 
@@ -114,6 +114,7 @@ class _CureTrials:
         self.request = request
         self._run, self._budget, self._read_line, self._show = run, budget, read_line, show
         self._seconds, self._count = 0.0, 0
+        self._tried: set[CallCure] = set()
         self._uncovered: dict[FindingRemedy, None] = {}
         """What may help against the breaks that single changes have moved to."""
 
@@ -125,6 +126,7 @@ class _CureTrials:
 
     async def each(self, report: Report, without: Report) -> Report:
         """Try the changes of the findings, and then several of them at once where none helps alone."""
+        self._tried.update(trial.cure for trial in report.trials)
         seen: set[CallCure] = set()
         while new := [cure for cure in wanted_cures(report, self._read_line) if cure not in seen]:
             most = min(self._count + len(new), MAX_TRIALS)
@@ -168,8 +170,9 @@ class _CureTrials:
         counts = without.trial
         answer = await self._answer(CureRun(cure, counts.calls if counts is not None else None))
         self._count += 1
+        self._tried.add(cure)
         trial = trial_of(cure, without, answer)
-        if cure.goal is CureGoal.BREAKS and trial.refused.startswith(MOVED_BREAKS):
+        if cure.goal is CureGoal.BREAKS and trial.refused and is_harmless(trial):
             known, shown = (findings(each, read_line=self._read_line) for each in (without, answer))
             self._uncovered |= dict.fromkeys(uncovered_remedies(shown, known))
         return trial
@@ -178,15 +181,20 @@ class _CureTrials:
         self, pending: list[JointCure], without: Report, best: CureTrial | None = None
     ) -> AsyncIterator[CureTrial]:
         """The trials of several changes, and of fewer of them as long as they help as much as `best` or as all."""
+        first = pending[0] if pending else None
         while pending and self._may_go_on:
             joint = pending.pop(0)
+            if joint.cure in self._tried:
+                continue
             self._show(f"{len(joint.parts)} changes together")
-            trial = dataclasses.replace(
-                await self._trial(joint.cure, without), text=joint.text, cost=joint.cost
-            )
+            trial = await self._trial(joint.cure, without)
+            if joint.cure.also:
+                trial = dataclasses.replace(trial, text=joint.text, cost=joint.cost)
             yield trial
             if trial.cures and (best is None or trial.saves_as_much_as(best)):
                 best, pending = trial, joint.smaller()
+            elif best is None and joint is first:
+                pending += joint.smaller()  # one of them may be without any effect
 
 
 def _with_trial(report: Report, trial: CureTrial) -> Report:

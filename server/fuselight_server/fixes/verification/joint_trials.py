@@ -50,8 +50,8 @@ class JointCure:
         return ". ".join(dict.fromkeys(part.cost for part in self.parts if part.cost))
 
     def smaller(self) -> list[JointCure]:
-        """The unions without one of its changes; none of a pair, as each of its changes is tried alone."""
-        parts = self.parts if len(self.parts) > 2 else ()  # noqa: PLR2004 - a pair
+        """The unions without one of its changes; of a pair, each change alone."""
+        parts = self.parts if len(self.parts) > 1 else ()
         return [JointCure(tuple(part for part in parts if part is not left_out)) for left_out in parts]
 
     def _cures(self) -> list[CallCure]:
@@ -149,12 +149,14 @@ def _is_single(cure: CallCure) -> bool:
 
 
 def uncovered_remedies(shown: Iterable[Finding], known: Iterable[Finding]) -> tuple[FindingRemedy, ...]:
-    """What may help against the graph breaks of a trial's run, on lines that broke no graph before."""
-    places = {(finding.span.path, finding.span.line) for finding in known}
+    """What may help against the graph breaks of a trial's run, and not against those of the run without a change."""
+    changes = {_change(cure) for finding in known for cure in finding.cures}
     return tuple(
         remedy
         for finding in shown
-        if (finding.span.path, finding.span.line) not in places
         for remedy in finding.remedies
-        if remedy.cure is not None and _group(remedy.cure) == CureGoal.BREAKS and _is_single(remedy.cure)
+        if remedy.cure is not None
+        and _group(remedy.cure) == CureGoal.BREAKS
+        and _is_single(remedy.cure)
+        and _change(remedy.cure) not in changes
     )

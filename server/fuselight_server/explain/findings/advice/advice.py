@@ -190,12 +190,7 @@ def _remedy(
 ) -> FindingRemedy:
     cure = advice.cure
     alone = [trials.get(part) for part in cure.changes] if cure.also else []
-    is_of_findings = trial is not None and bool(
-        trial.text
-    )  # one may be for a break that only the others uncover
-    is_needed = bool(alone) and not any(
-        known.cures if known is not None else not is_of_findings for known in alone
-    )
+    is_needed = bool(alone) and not any(known is None or known.cures for known in alone)
     kind = "+".join(_kind(part) for part in cure.changes)
     whose = f" of {advice.whose}" if advice.whose else ""
     state, why, counts = RemedyState.NOT_TRIED, "", ""

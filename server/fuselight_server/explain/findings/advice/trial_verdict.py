@@ -76,7 +76,11 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
             refused = f"{count_words} {cure.goal.value}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
     if cure.goal is CureGoal.BREAKS:
-        if not refused and _breaks_elsewhere(cure, cured, uncovered) > _breaks_elsewhere(cure, without):
+        if not refused and any(
+            _breaks_on(cured, line) >= max(_breaks_on(without, line), 1) for line in _lines_of(cure)
+        ):
+            refused = _STILL_BROKEN  # of several lines, each has to be rid of a break
+        elif not refused and _breaks_more_often(cure, without, cured, uncovered):
             refused = _MORE_BREAKS
         elif not refused and not uncovered and _gains_nothing(cure, without, cured):
             refused = _STILL_EAGER
@@ -97,6 +101,7 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         breaks=_count_breaks(cured.breaks),
         compiles=len(cured.compiles),
         operators=_line_runs(cured, counts).total() if counts is not None else 0,
+        is_past_failure=bool(without.failures) and not cured.failures,
     )
 
 
@@ -352,12 +357,17 @@ def _count_breaks(breaks: Iterable[Break]) -> int:
     return len(break_groups(breaks))
 
 
-def _breaks_elsewhere(cure: CallCure, report: Report, without: Sequence[Break] = ()) -> int:
-    """How often other lines than that of the cure broke graphs, once for each compile and line."""
-    left_out = {*map(_innermost, without), *_lines_of(cure)}
-    return len(
-        {(item.compile_id, _innermost(item)) for item in report.breaks if _innermost(item) not in left_out}
-    )
+def _breaks_more_often(cure: CallCure, without: Report, cured: Report, uncovered: Sequence[Break]) -> bool:
+    """Whether other lines break graphs more often with a change, and all lines together not less often."""
+    own, known = _lines_of(cure), {*map(_innermost, uncovered)}
+    before = {(item.compile_id, _innermost(item)) for item in without.breaks}
+    after = {(item.compile_id, line) for item in cured.breaks if (line := _innermost(item)) not in known}
+    elsewhere = [sum(line not in own for _, line in pairs) for pairs in (before, after)]
+    return elsewhere[1] > elsewhere[0] and len(after) >= len(before)
+
+
+def _breaks_on(report: Report, line: Line) -> int:
+    return _count_breaks(item for item in report.breaks if _innermost(item) == line)
 
 
 def _breaks_of(report: Report, cure: CallCure) -> int:

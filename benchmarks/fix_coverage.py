@@ -172,7 +172,7 @@ async def tried(folder: Path, name: str) -> list[Result]:
         return report
 
     main = project(folder, name)
-    options = CommandOptions((main,), ("Small",), sys.executable, Limits(seconds=600.0))
+    options = CommandOptions((main,), ("Small",), sys.executable, limits=Limits(seconds=600.0))
     await report_each(options, lambda _text: None, CancelToken(), report_of)
     files.fixer.runs.forget_results()
     return results

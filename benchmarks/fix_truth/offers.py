@@ -93,7 +93,7 @@ async def offered(mains: list[Path], folder: Path, done: Callable[[Path, Offered
             files[main].fixer.runs.forget_results()
             done(main, everything[main])
 
-    options = CommandOptions(tuple(everything), (), sys.executable, Limits(seconds=_SECONDS))
+    options = CommandOptions(tuple(everything), (), sys.executable, limits=Limits(seconds=_SECONDS))
     await report_each(options, lambda _text: None, CancelToken(), report_of, after_all=attempt_all)
 
 

@@ -116,7 +116,7 @@ async def verify_program(program: str, changes: list[Change], folder: Path) -> l
         fixer.runs.forget_results()
         return report
 
-    options = CommandOptions((path,), (), sys.executable, Limits(seconds=180.0))
+    options = CommandOptions((path,), (), sys.executable, limits=Limits(seconds=180.0))
     checked = await report_each(options, lambda _text: None, CancelToken(), report_of)
     return [row_of(change, VerifyOutcome(checked, tuple(verdicts[change]))) for change in changes]
 

@@ -161,7 +161,7 @@ async def _run(options: argparse.Namespace) -> None:
             return report
 
         limits = Limits(seconds=300.0, memory_mb=16384)
-        command = CommandOptions(tuple(present), ("model",), sys.executable, limits)
+        command = CommandOptions(tuple(present), ("model",), sys.executable, limits=limits)
         try:
             await report_each(command, lambda _text: None, CancelToken(), report_of)
         except asyncio.CancelledError:

@@ -52,7 +52,7 @@ async def compared(folder: Path, name: str) -> dict[str, Any]:
         reports.append(await target_run.run_report())
         return reports[-1]
 
-    options = CommandOptions((main,), ("Small",), sys.executable, Limits(seconds=600.0))
+    options = CommandOptions((main,), ("Small",), sys.executable, limits=Limits(seconds=600.0))
     await report_each(options, lambda _text: None, CancelToken(), report_of)
     jobs = await open_jobs(OpenRequest((trace,), (main.parent,)), lambda _text: None, CancelToken())
     of_run = places(finding for report in reports for finding in findings(report))

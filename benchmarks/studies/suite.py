@@ -336,7 +336,7 @@ class SuiteRun:
             )  # all of a suite's would be gigabytes
 
         limits = Limits(seconds=options.seconds, memory_mb=options.memory)
-        command = CommandOptions(tuple(present), ("model",), options.python, limits)
+        command = CommandOptions(tuple(present), ("model",), options.python, limits=limits)
         outcome = await report_each(command, lambda _text: None, CancelToken(), report_of)
         for problem in outcome.problems:
             print(f"{problem.what}: {problem.why}", flush=True)

@@ -408,7 +408,7 @@ def _evaluated(
         return value_of(node) if node.op == "placeholder" else run(node)
 
 
-def _as_traced(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+def _as_traced(node: torch.fx.Node, value: Any) -> torch.Tensor:
     """The value with the strides that its operator had when it was traced. Raises ValueError if gaps are between."""
     traced: torch.Tensor = node.meta["val"]
     same = torch.empty_strided(traced.shape, traced.stride(), dtype=value.dtype, device=value.device)

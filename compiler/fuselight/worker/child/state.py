@@ -24,6 +24,7 @@ from fuselight.capture.calls.calls import Prepared, asked_notes, compiled_form
 from fuselight.shared import wire
 from fuselight.shared.incremental_json import GrowingJson
 from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.own_estimates import with_own_estimates
 from fuselight.shared.protocol import (
     AccuracyRequest,
     CaptureRequest,
@@ -271,6 +272,7 @@ def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
     whole = replace(state.report_so_far(), facts=state.recorder.facts(), forecasts=state.forecasts)
+    whole = replace(whole, generated=with_own_estimates(whole.generated, whole.own_kernels))
     if state.reads is not None:
         further = (*state.loaded.outside, *state.loaded.torch_files)
         whole = replace(whole, reads=state.reads.result(further, state.sources.files))

@@ -39,6 +39,7 @@ WORDS = {Word.RELU: torch.relu, Word.SINE: torch.sin}
 SCALES = {Kind.RELU: 2.0, Kind.SINE: 3.0}
 EQUAL = {Kind.RELU: 2.0, Kind.SINE: 2.0}
 FIRST, SECOND = Key(), Key()
+WARM, ALL, KNOWN = {Kind.RELU}, {Kind.RELU, Kind.SINE}, {FIRST}
 OBJECTS = {FIRST: 1.0, SECOND: 2.0}
 
 def by_argument(x, kind):
@@ -72,6 +73,15 @@ def unused_there(x, kind):
     scale = len(str(x.dtype)) if kind is None else 1
     return FUNCTIONS[Kind.RELU](x) * scale
 
+def by_set(x, kind):
+    return x + 1 if kind in WARM else x - 1
+
+def by_set_of_objects(x, key):
+    return x * 2 if key in KNOWN else x
+
+def in_both_or_none(x, kind):
+    return x + 1 if kind in ALL else x - 1
+
 def by_comparison(x, kind):
     return torch.relu(x) if kind is Kind.RELU else torch.sin(x)
 
@@ -95,7 +105,7 @@ def main():
     pairs = {"word": tuple(Word), "key": (FIRST, SECOND), "config": (Config(Kind.RELU), Config(Kind.SINE))}
     for function in (
         by_argument, by_word, by_get, by_object, by_attribute, in_helper, equal_entries, unused, unused_there,
-        by_comparison, by_name,
+        by_comparison, by_name, by_set, by_set_of_objects, in_both_or_none,
     ):
         compiled = torch.compile(function, backend="eager")
         for value in pairs.get(function.__code__.co_varnames[1], tuple(Kind)):
@@ -117,7 +127,8 @@ def test_what_is_reported_is_what_differs_from_eager_mode(tmp_path: Path) -> Non
     reported = {change.function: change.what for change in got.parts.unseen if change.kind is UnseenKind.KEY}
     assert sorted(reported) == got.printed.split()
     assert reported == {
-        **dict.fromkeys(("by_argument", "by_get", "in_helper"), "kind"),
+        **dict.fromkeys(("by_argument", "by_get", "by_set", "in_helper"), "kind"),
+        "by_set_of_objects": "key",
         "by_word": "word",
         "by_object": "key",
         "by_attribute": "config.kind",

@@ -63,7 +63,11 @@ def read_lookup(container: Any, key: Any) -> KeyLookup | None:
 def lookup_methods() -> list[tuple[Any, str]]:
     """The methods of torch's models with which a trace looks a key up, of those that this torch has."""
     methods = []
-    for module, owner in (("dicts", "ConstDictVariable"), ("sets", "SetVariable")):
+    for module, owner in (
+        ("dicts", "ConstDictVariable"),
+        ("sets", "SetVariable"),
+        ("sets", "BaseSetVariable"),
+    ):
         with contextlib.suppress(ImportError):
             model = getattr(importlib.import_module(f"torch._dynamo.variables.{module}"), owner, None)
             names = ("getitem_const_raise_exception_if_absent", "maybe_getitem_const", "__contains__")

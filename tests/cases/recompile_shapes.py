@@ -3,7 +3,7 @@
 
 # fuselight: equal_sizes(f32[4], f32[4], dynamic=True)
 # fuselight: equal_sizes(f32[4], f32[5], dynamic=True)
-def equal_sizes(x, y):  # warning: [FL201] "torch took them for equal"
+def equal_sizes(x, y):  # warning: [FL201] "torch takes equal sizes for one"
     if x.size(0) == y.size(0):
         return x + y
     return x.sum() + y.sum()

@@ -70,6 +70,9 @@ def test_a_guard_that_only_duck_sizing_made_has_the_setting_as_a_cure() -> None:
     words = "y.size(0) == x.size(0) no longer holds: y.size(0) is 4, x.size(0) is 5 (they had the same size when it "
     given = run(difference=f"{words}was compiled, so torch took them for equal)", cause=GuardCause.RELATION)
     (setting,) = (cure for cure in only(given).cures if cure.kind is CureKind.SETTING)
+    assert only(given).title == (
+        "recompiled: y.size(0) and x.size(0) were equal, now 4 and 5 (torch takes equal sizes for one)"
+    )
     cured = only(replace(given, trials=(CureTrial(setting, 3, 2),)))
     assert cured.hints == (f"{SETTING}: equal sizes then stay two sizes (tried: 3 → 2 compiles)",)
     refused = only(replace(given, trials=(CureTrial(setting, 3, 3, "there are still 3 compiles"),)))

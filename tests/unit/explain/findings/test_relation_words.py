@@ -120,3 +120,15 @@ def test_a_view_is_said_to_start_elsewhere() -> None:
     assert title == (
         "recompiled: part was a view that starts at element 2 or later of its memory, now at element 0"
     )
+
+
+@pytest.mark.parametrize(("other", "is_listed"), [("seen", False), ("skipped", True)])
+def test_an_element_of_a_set_and_the_whole_set_are_one_advice(other: str, *, is_listed: bool) -> None:
+    element = failed(
+        "'b' was not in seen, now it is", source="seen", cause=GuardCause.KEYS, was=None, now=None
+    )
+    whole = failed(f"{other} was {{'a'}}, now {{'b'}}", source=other, cause=GuardCause.VALUE)
+    (finding,) = findings(report(recompiles=(again(element, whole),)))
+    assert f"- {other} was" in finding.message
+    texts = [remedy.text for remedy in finding.remedies]
+    assert any(f"for each value of `{other}`" in text for text in texts) is is_listed

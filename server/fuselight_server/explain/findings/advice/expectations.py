@@ -28,15 +28,17 @@ _FREEZE = (
     "Freeze parameters, with requires_grad_(False), before the first call",
     "Or expect one compile for each set of parameters that are trained",
 )
+NOT_TRIED = "This change of the code cannot be tried here"
+"""What advice says that needs other code, which no trial can write."""
 _ONE_FOR_EACH_OBJECT = (
     (
         "Expect one compile for each such object: all objects with this function share its compiled versions, and this "
         "one has other sizes or parts"
     ),
     (
-        "Compile each object with isolate_recompiles=True (torch 2.13 or newer), or call torch._dynamo.reset() "
-        "between objects that are not used together: their versions then do not count against the same limit. reset() "
-        "drops all compiled code"
+        "Give each object a torch.compile(..., isolate_recompiles=True) of its own (torch 2.13 or newer; a decorator "
+        "in the class is one for all objects), or call torch._dynamo.reset() between objects not used together: "
+        f"their versions then do not count against the same limit. reset() drops all compiled code. {NOT_TRIED}"
     ),
 )
 _KEEP_GRADIENTS = (
@@ -63,7 +65,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         ),
         (
             "Or compile each object with isolate_recompiles=True (torch 2.13 or newer): each then has a limit of its "
-            "own, and shares no compiled code"
+            f"own, and shares no compiled code. {NOT_TRIED}"
         ),
         "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
     ),
@@ -95,7 +97,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Expect one compile for each function that this wrapper is around",
         (
             "Or compile each with isolate_recompiles=True (torch 2.13 or newer): each function then has compiled "
-            "versions and a recompile limit of its own"
+            f"versions and a recompile limit of its own. {NOT_TRIED}"
         ),
     ),
     GuardCause.BACKEND: "Compile once, with one backend, mode and set of options, and keep the result",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
 from fuselight_server.explain.findings.common.context import MAX_LINES
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import (
@@ -33,8 +34,6 @@ _ADDING = frozenset({"append", "appendleft", "extend", "insert"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
 JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
 """Functions of torch that take a list of tensors."""
-NOT_TRIED = "This change of the code cannot be tried here"
-"""What advice says that needs other code, which no trial can write."""
 _MAX_KEYS = 3
 """Keys that advice names."""
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
 from fuselight_server.explain.findings.common.source_tree import tree_around
-from fuselight_server.explain.findings.recompilations.changed_containers import NOT_TRIED
 
 if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
-from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED
 from fuselight_server.explain.findings.common.resume_functions import (
     in_the_users_words,
     nearest,
@@ -29,7 +29,7 @@ from fuselight_server.explain.findings.common.state_writes import (
     state_writes,
 )
 from fuselight_server.explain.findings.common.text import quoted
-from fuselight_server.explain.findings.recompilations.changed_containers import JOINING, NOT_TRIED
+from fuselight_server.explain.findings.recompilations.changed_containers import JOINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -24,6 +24,10 @@ _HOLDS = " no longer holds"
 _OFFSET = re.compile(r"2 <= (?P<view>.+)\.storage_offset\(\) no longer holds: .* is (?P<now>\d+)$")
 _RANGE = re.compile(r"-?\d+ <= .+ <= -?\d+$")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_TAKEN_FOR_EQUAL = re.compile(
+    r"(?P<one>\S+) == (?P<other>\S+) no longer holds: (?P=one) is (?P<first>\d+), (?P=other) is (?P<second>\d+) "
+    r"\(they had the same size"
+)
 _SHORT = 20
 """Characters of a result of torch's that is as readable as the condition."""
 _LONGEST = 60
@@ -38,6 +42,11 @@ def difference_words(context: Context, failure: GuardFailure) -> str:
     if match := _OFFSET.match(difference):
         start = "a view that starts at element 2 or later of its memory"
         return f"{match['view']} was {start}, now at element {match['now']}"
+    if match := _TAKEN_FOR_EQUAL.match(difference):
+        return (
+            f"{match['one']} and {match['other']} were equal, now {match['first']} and {match['second']} "
+            "(torch takes equal sizes for one)"
+        )
     condition = tested_condition(context, failure)
     values = difference.partition(f"{_HOLDS}: ")[2]
     if condition and f" was {failure.was}, now " in difference:

@@ -187,6 +187,8 @@ def remedies_of(
             continue
         if item is not shown and (item.source in is_free or is_unguarded(context, recompilation, item)):
             continue  # no later call compiles again for it
+        if item is not shown and cause is GuardCause.VALUE and _is_of_same_set(shown, item):
+            continue
         causes.append(cause)
         remedies = remedies_for(context, recompilation, item)
         if item is shown:
@@ -198,6 +200,11 @@ def remedies_of(
             )
             out += () if is_known else (_named(item, remedies[0]),)
     return tuple(dict.fromkeys(best_first(out)))
+
+
+def _is_of_same_set(shown: GuardFailure, other: GuardFailure) -> bool:
+    """Whether a guard on a whole set fails with that on an element of it, which the advice is about."""
+    return shown.cause is GuardCause.KEYS and bool(other.source) and shown.source == other.source
 
 
 def later_remedies(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause
 from fuselight.shared.version import release
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_object
+from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED, is_of_object
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
 from fuselight_server.explain.findings.common.source_tree import (
     cached_function_around,
@@ -107,7 +107,7 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     limit = limit_of(context, recompilation)
     isolated = (
         "Or compile each object with torch.compile(..., isolate_recompiles=True): its versions then do not count "
-        "against the recompile limit of the others"
+        f"against the recompile limit of the others. {NOT_TRIED}"
     )
     return (
         first,

@@ -52,11 +52,13 @@ python -m benchmarks.studies.measured_peaks --page
 MEMORY_TAIL = """
 The targets are those of `benchmarks/studies/peak_targets.py`.
 
-- Attention, compiled, and Encoder, in eager mode: the cause of the difference is not known.
-- Convolutions: oneDNN has memory of its own inside its backward.
-- Recurrent: oneDNN keeps the gates of an LSTM in a workspace, which has no size on fake tensors. `torch.compile` leaves
-  the layer as it is.
-- A product whose operand is an expanded tensor, as the gradient of a sum, copies it: this is in the table of operators.
+- What operators allocate inside was compared with the allocator's events operator by operator, and is in a table: each
+  thread's scores of attention, and the copy of its gradient; copies in the backward of batch and layer norms; blocks of
+  channels of a convolution; what a product copies, as the gradient of a sum.
+- Recurrent: oneDNN keeps gates and states of an LSTM in a workspace, which has no size on fake tensors: the table has its
+  size for float32. `torch.compile` leaves the layer as it is.
+- The table is that of an x86 processor with AVX-512. Products and attention of bfloat16 have further copies, of up to a
+  few times their inputs, which it lacks.
 """
 BENCH_HEAD = """\
 # Peaks of tensors in benchmarks
@@ -65,7 +67,8 @@ BENCH_HEAD = """\
 
 `fuselight bench --train` measures one call of each configuration, forward and backward, and estimates it without running it
 ([how](../measuring.md#how-is-memory-measured)). On a GPU, reserved memory and pieces between tensors are named apart. `-`: not
-known, as an estimate that had not ended after a minute; other targets were not measured on that machine.
+known, as an estimate that had not ended after a minute; other targets were not measured on that machine. The rows of an H200 were
+recorded before estimates had what cuDNN allocates for convolutions and recurrent layers, and have not been recorded again.
 
 ```
 python -m benchmarks.studies.measured_peaks --record tests/recordings/h200/peaks.json --gpu --parallel 6    # on the GPU

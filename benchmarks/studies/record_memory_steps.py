@@ -52,7 +52,7 @@ def measured(name: str, step_name: str, form: str, estimate: int | None = None) 
         ran: dict[str, bool | None] = {}
         while len(ran) < len(LIMITS) and not any(ran.values()):
             part = LIMITS[len(ran)]
-            ran[str(part)] = _runs(name, step_name, form, int(part * estimate))
+            ran[str(part)] = runs_in(name, step_name, form, int(part * estimate))
         if None not in ran.values():
             row["runs_in"] = ran
     return row
@@ -86,7 +86,7 @@ def _step_twice(name: str, step_name: str, form: str) -> None:
         torch.cuda.synchronize()
 
 
-def _runs(name: str, step_name: str, form: str, limit: int) -> bool | None:
+def runs_in(name: str, step_name: str, form: str, limit: int) -> bool | None:
     """Whether a step can be made with `limit` bytes for the allocator from the start; None where the row before is left."""
     torch._dynamo.reset()  # noqa: SLF001 - its name
     gc.collect()

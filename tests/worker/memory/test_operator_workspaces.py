@@ -7,7 +7,8 @@ import functools
 import pytest
 import torch
 
-from fuselight.adapters.torch_api.operator_workspaces import inside_operator, inside_operator_of_cpu
+from fuselight.adapters.torch_api.cpu_workspaces import inside_operator_of_cpu
+from fuselight.adapters.torch_api.operator_workspaces import inside_operator
 from fuselight.shared.devices import find
 from fuselight.shared.report import Device
 
@@ -84,3 +85,84 @@ def test_batches_may_repeat_a_matrix() -> None:
     assert (
         inside_operator(h200, ATEN.baddbmm.default, (empty(8, 256, 64), sums, y), None) == 8 * 256 * 512 * 2
     )
+
+
+FLOAT = torch.float32
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "result", "size"),
+    [  # as an H200's allocator had them, torch 2.11
+        (ATEN.mse_loss.default, (empty(4096, 1024), empty(4096, 1024)), empty(), 8_391_168),
+        (ATEN.huber_loss.default, (empty(4096, 1024, dtype=FLOAT),) * 2, empty(), 16_779_776),
+        (ATEN.binary_cross_entropy_with_logits.default, (empty(4096, 1024),) * 2, empty(), 16_779_776),
+        (
+            ATEN.embedding_dense_backward.default,
+            (empty(64, 512, 512), empty(64, 512, dtype=torch.int64), 30000, -1, False),
+            None,
+            69_683_200,
+        ),
+        (ATEN.var.correction, (empty(65536, 256), [0]), None, 536_871_424),
+        (
+            ATEN.native_layer_norm.default,
+            (empty(64, 64, 1024, dtype=FLOAT).transpose(0, 1), [1024]),
+            None,
+            16_777_216,
+        ),
+        (
+            ATEN._scaled_dot_product_efficient_attention_backward.default,
+            (empty(4, 16, 1024, 64, dtype=FLOAT),) * 5,
+            None,
+            34_078_720,
+        ),
+    ],
+)
+def test_what_operators_have_inside_on_an_h200(
+    operator: object, arguments: tuple[object, ...], result: object, size: int
+) -> None:
+    known = inside_operator(find("h200"), operator, arguments, result)
+    assert known == pytest.approx(size, rel=0.01)
+
+
+def test_a_loss_of_each_element_and_few_indices_have_nothing_inside() -> None:
+    h200, x = find("h200"), empty(4096, 1024)
+    assert inside_operator(h200, ATEN.mse_loss.default, (x, x, 0), x) == 0
+    few = empty(64, dtype=torch.int64)
+    arguments = empty(64, 512), few, 30000, -1, False
+    assert inside_operator(h200, ATEN.embedding_dense_backward.default, arguments, None) == 0
+
+
+def convolved(
+    x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor, groups: int = 1
+) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """The arguments of a convolution and of its backward."""
+    common = [1, 1], [1, 1], [1, 1], False, [0, 0], groups
+    return (x, weight, None, *common), (y, x, weight, [1], *common, [True, True, True])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "groups", "forward", "backward"),
+    [  # the same
+        (((16, 64, 64, 64), (128, 64, 3, 3), (16, 128, 64, 64)), 1, 25_313_792, 29_147_648),
+        (((16, 64, 64, 64), (128, 64, 3, 3), (16, 128, 32, 32)), 1, 12_730_880, 13_516_800),
+        (((16, 3, 128, 128), (64, 3, 7, 7), (16, 64, 64, 64)), 1, 12_633_600, 18_654_208),
+        (((16, 64, 64, 64), (128, 64, 1, 1), (16, 128, 64, 64)), 1, 0, 523_776),
+        (((16, 64, 64, 64), (64, 1, 3, 3), (16, 64, 64, 64)), 64, 0, 0),
+    ],
+    ids=["3x3", "stride", "image", "1x1", "depthwise"],
+)
+def test_cudnn_copies_what_has_channels_first(
+    shapes: tuple[tuple[int, ...], ...], groups: int, forward: int, backward: int
+) -> None:
+    """`shapes`: of the input, the weight and the result."""
+    x, weight, y = shapes
+    arguments, gradients = convolved(empty(*x), empty(*weight), empty(*y), groups)
+    h200 = find("h200")
+    assert inside_operator(h200, ATEN.convolution.default, arguments, empty(*y)) == pytest.approx(
+        forward, rel=0.15
+    )
+    known = inside_operator(h200, ATEN.convolution_backward.default, gradients, None)
+    assert known == pytest.approx(backward, rel=0.35, abs=1 << 20)
+    last = empty(*x).to(memory_format=torch.channels_last)
+    arguments, _ = convolved(last, empty(*weight), empty(*y), groups)
+    assert inside_operator(h200, ATEN.convolution.default, arguments, empty(*y)) == 0

@@ -1,7 +1,7 @@
-"""Memory that operators and libraries allocate themselves, which no dispatch mode sees.
+"""Memory that operators and libraries allocate themselves on a GPU, which no dispatch mode sees.
 
 Invariant: each entry was measured; a device that was not measured has none, so that the estimate is too low there and
-says so, instead of being invented. Measured with torch 2.11 on an NVIDIA H200, and with torch 2.13 on a CPU.
+says so, instead of being invented. Measured with torch 2.11 on an NVIDIA H200; cpu_workspaces has those of a CPU.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api import convolution_buffers
 from fuselight.adapters.torch_api.reduction_buffers import reduction_buffer
 from fuselight.shared.report import Device
 
@@ -21,16 +22,13 @@ multiplies (the program's and autograd's), and 1 MiB."""
 _MULTIPLICATIONS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::linear"})
 _CONVOLUTIONS = frozenset({"aten::convolution", "aten::convolution_backward"})
 _RECURRENT = frozenset({"aten::mkldnn_rnn_layer", "aten::_cudnn_rnn"})
+_SORTED_INDICES, _INDEX_BYTES = 3072, 79
+"""Indices of an embedding from which on its backward sorts them, and the bytes that it then has for each."""
 ROUNDING = 512
 """Bytes to which the allocator of CUDA rounds up."""
 
 
-def inside_operator_of_cpu(operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
-    """The same on a CPU."""
-    return _copied_matrices(arguments) if _name(operator) in {"aten::mm", "aten::addmm"} else 0
-
-
-def _copied_matrices(arguments: tuple[Any, ...]) -> int:
+def copied_matrices(arguments: tuple[Any, ...]) -> int:
     """A product copies matrices that its library cannot read, as the gradient of a sum, whose strides are 0."""
     return sum(_bytes(matrix) for matrix in _tensors(arguments[-2:]) if not _is_read_as_it_is(matrix))
 
@@ -41,20 +39,25 @@ def _is_read_as_it_is(matrix: torch.Tensor) -> bool:
     return (across == 1 and down >= max(1, columns)) or (down == 1 and across >= max(1, rows))
 
 
-def inside_operator(device: Device, operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
+def inside_operator(device: Device, operator: Any, arguments: tuple[Any, ...], result: Any) -> int:
     """Bytes that an operator allocates on a GPU and frees before it returns."""
-    name = _name(operator)
+    name = operator_name(operator)
     inside = _INSIDE.get(name)
     if inside is not None:
         return inside(arguments)
+    if name in _LOSSES:
+        return reduced_loss(arguments, result)
+    if name == "aten::convolution":
+        return convolution_buffers.inside_of_gpu(arguments, result)
     tensor, dimensions = [*arguments, None, None][:2]
-    if name in _SUMS and isinstance(tensor, torch.Tensor):
-        return reduction_buffer(device, tensor, dimensions if isinstance(dimensions, (list, tuple)) else None)
+    if name in _REDUCTIONS and isinstance(tensor, torch.Tensor):
+        reduced = dimensions if isinstance(dimensions, (list, tuple)) else None
+        return reduction_buffer(device, tensor, reduced, _REDUCTIONS[name])
     return 0
 
 
-def _in_one_piece(arguments: tuple[Any, ...]) -> int:
-    """Copies of a softmax's inputs, whose kernel reads rows in one piece."""
+def copied_rows(arguments: tuple[Any, ...]) -> int:
+    """Copies of inputs whose kernel reads rows in one piece, as that of a softmax."""
     return sum(_bytes(tensor) for tensor in _tensors(arguments) if not tensor.is_contiguous())
 
 
@@ -81,16 +84,47 @@ def _encoder_layer(arguments: tuple[Any, ...]) -> int:
     return (width * (1 + norm_first) + hidden.size(0)) * _bytes(x) // width
 
 
+def _embedding_backward(arguments: tuple[Any, ...]) -> int:
+    """Sorted indices, and sums of equal ones in float32: where there are so many that they are sorted."""
+    gradient: torch.Tensor = arguments[0]
+    indices: torch.Tensor = arguments[1]
+    if indices.numel() <= _SORTED_INDICES:
+        return 0
+    return indices.numel() * (gradient.size(-1) * torch.float32.itemsize + _INDEX_BYTES)
+
+
+def _efficient_attention_backward(arguments: tuple[Any, ...]) -> int:
+    """The gradients of keys and values, and two numbers for each row, in float32."""
+    query: torch.Tensor = arguments[1]
+    return 2 * (query.numel() // query.size(-1)) * (query.size(-1) + 1) * torch.float32.itemsize
+
+
 _INSIDE: dict[str, Callable[[tuple[Any, ...]], int]] = {
-    **dict.fromkeys(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"), _copied_matrices),
-    "aten::_softmax": _in_one_piece,
-    "aten::_log_softmax": _in_one_piece,
+    **dict.fromkeys(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"), copied_matrices),
+    **dict.fromkeys(
+        ("aten::_softmax", "aten::_log_softmax", "aten::_log_softmax_backward_data"), copied_rows
+    ),
     "aten::_softmax_backward_data": _softmax_backward,
-    "aten::_log_softmax_backward_data": _in_one_piece,
+    "aten::native_layer_norm": lambda arguments: copied_rows(arguments[:1]),
+    "aten::native_layer_norm_backward": lambda arguments: copied_rows(arguments[:2]),
+    "aten::binary_cross_entropy_with_logits": lambda arguments: 2 * _bytes(arguments[0]),
+    "aten::embedding_dense_backward": _embedding_backward,
     "aten::_scaled_dot_product_cudnn_attention_backward": _attention_backward,
+    "aten::_scaled_dot_product_efficient_attention_backward": _efficient_attention_backward,
     "aten::_transformer_encoder_layer_fwd": _encoder_layer,
+    "aten::convolution_backward": convolution_buffers.inside_of_gpu_backward,
 }
-_SUMS = frozenset({"aten::sum", "aten::mean"})
+_LOSSES = frozenset({"aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss"})
+_REDUCTIONS = {
+    **dict.fromkeys(("aten::sum", "aten::mean"), None),
+    **dict.fromkeys(("aten::var", "aten::std", "aten::var_mean", "aten::std_mean"), 16),
+}
+"""Bytes of the number that a block writes for an output; None: of one in which values are added."""
+
+
+def reduced_loss(arguments: tuple[Any, ...], result: torch.Tensor) -> int:
+    """A loss is computed for each element before it is reduced."""
+    return 0 if result.dim() else _bytes(arguments[0])
 
 
 def _tensors(arguments: tuple[Any, ...]) -> list[torch.Tensor]:
@@ -119,9 +153,10 @@ def convolves(operators: set[str]) -> bool:
 
 
 def recurs(operators: set[str]) -> bool:
-    """Whether a library chooses what recurrent layers keep for the backward."""
+    """Whether a library runs recurrent layers."""
     return bool(operators & _RECURRENT)
 
 
-def _name(operator: Any) -> str:
+def operator_name(operator: Any) -> str:
+    """As `aten::mm`."""
     return str(getattr(getattr(operator, "_schema", None), "name", operator))

@@ -24,8 +24,13 @@ _MAX_BYTES = (1 << 31) - 1
 """A larger tensor is reduced in halves, for indices of 32 bits."""
 
 
-def reduction_buffer(device: Device, tensor: torch.Tensor, dimensions: Sequence[int] | None) -> int:
-    """Bytes that a sum of `tensor` over `dimensions` (None or none: all) allocates and frees on `device`."""
+def reduction_buffer(
+    device: Device, tensor: torch.Tensor, dimensions: Sequence[int] | None, size: int | None = None
+) -> int:
+    """Bytes that a sum of `tensor` over `dimensions` (None or none: all) allocates and frees on `device`.
+
+    `size`: of a number of a block, for other reductions.
+    """
     if not tensor.numel() or not device.multiprocessors:
         return 0
     every = range(tensor.dim())
@@ -38,7 +43,7 @@ def reduction_buffer(device: Device, tensor: torch.Tensor, dimensions: Sequence[
     inputs, outputs = (math.prod(size for _, size in part) for part in (inner, kept))
     while inputs > 1 and inputs * outputs * tensor.element_size() > _MAX_BYTES:
         inputs = -(-inputs // 2)
-    return _buffer(device, _Reduction(inputs, outputs, inner, kept, _sum_size(tensor.dtype)))
+    return _buffer(device, _Reduction(inputs, outputs, inner, kept, size or _sum_size(tensor.dtype)))
 
 
 def _sum_size(dtype: torch.dtype) -> int:

@@ -279,8 +279,15 @@ def _half(x: torch.Tensor) -> torch.Tensor:
 
 
 def fake_tensors() -> contextlib.AbstractContextManager[Any]:
-    """Make tensors without data while entered; tensors that exist already are taken as they are."""
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    """Make tensors without data while entered; tensors that exist already are taken as they are.
+
+    A copy of a module, as that of each layer in torch's encoder, has the same mode: for tensors of a copied one, each
+    operator would make another storage.
+    """
+    mode: Any = FakeTensorMode(allow_non_fake_inputs=True)
+    mode.__deepcopy__ = lambda _memo: mode
+    entered: contextlib.AbstractContextManager[Any] = mode
+    return entered
 
 
 def inductor_options() -> dict[str, Any]:

@@ -70,7 +70,8 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
 
     `place_of()` returns the user's line of the operator that runs, `place_of_buffer()` that of the buffer that
     generated code makes, None if none runs; `rounding` is the allocator's granularity in bytes;
-    `inside(operator, args, result)` gives the bytes that an operator allocates and frees itself. `addresses`: whether
+    `inside(operator, args, result)` gives the bytes that an operator allocates and frees itself, and
+    `keep(operator, args, result)` makes storages of its result as large as the device has them. `addresses`: whether
     the addresses of tensors, which are real ones then, are kept.
     """
 
@@ -83,6 +84,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         *,
         rounding: int = 1,
         inside: Callable[[Any, tuple[Any, ...], Any], int] = lambda *_: 0,
+        keep: Callable[[Any, tuple[Any, ...], Any], None] = lambda *_: None,
         addresses: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -99,7 +101,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self.unfollowed: set[str] = set()
         """Kinds of tensors whose memory is not counted, as `torch.sparse_coo`."""
         self._place_of, self._place_of_buffer = place_of, place_of_buffer
-        self._rounding, self._inside, self._addresses = rounding, inside, addresses
+        self._rounding, self._inside, self._keep, self._addresses = rounding, inside, keep, addresses
         self._operator = 0
         """The number of the last operator that ran."""
         self._alive: dict[int, tuple[Storage[P], weakref.ref[Any]]] = {}
@@ -161,6 +163,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         node = torch._C._current_autograd_node()
         place = self._place(node)
         self.operators.add(str(getattr(getattr(func, "_schema", None), "name", func)))
+        self._keep(func, args, result)
         for value in parts_of(tree_leaves(result)):
             self._add(value, place)
         inside = self._inside(func, args, result)

@@ -71,6 +71,7 @@ def choose(
     if (
         preferred
         and cuda.cudnn_sdp_enabled()
+        and not (mask is not None and mask.requires_grad)  # a bias that is learned has no gradient in cuDNN
         and fits
         and grouped
         and _dense(query, key, value, mask, singleton=True)
@@ -189,7 +190,7 @@ def attending(device: Device) -> Iterator[None]:
 @contextlib.contextmanager
 def eager_attending(device: Device) -> Iterator[None]:
     """Inside, `scaled_dot_product_attention` of fake tensors calls the operator of `device` in eager mode."""
-    real, ours = functional.scaled_dot_product_attention, attention_of(device)
+    real, ours = functional.scaled_dot_product_attention, attention_of(device, is_eager=True)
 
     def attention(*args: Any, **named: Any) -> torch.Tensor:
         query = args[0] if args else named.get("query")
@@ -199,8 +200,11 @@ def eager_attending(device: Device) -> Iterator[None]:
         yield
 
 
-def attention_of(device: Device) -> Callable[..., torch.Tensor]:
-    """What `scaled_dot_product_attention` does on `device`."""
+def attention_of(device: Device, *, is_eager: bool = False) -> Callable[..., torch.Tensor]:
+    """What `scaled_dot_product_attention` does on `device`.
+
+    `is_eager`: the dropout of `math` keeps a mask, as on a GPU; in a graph, its operator is replaced.
+    """
 
     def attention(
         query: torch.Tensor,
@@ -242,8 +246,11 @@ def attention_of(device: Device) -> Callable[..., torch.Tensor]:
             return aten._scaled_dot_product_efficient_attention.default(  # type: ignore[no-any-return]
                 *tensors, bias, keep, dropout_p, is_causal, scale=scale
             )[0]
+        kept = None
+        if is_eager and dropout_p > 0.0:
+            kept = query.new_empty((*query.shape[:-1], key.size(-2)), dtype=torch.bool)
         return aten._scaled_dot_product_attention_math.default(  # type: ignore[no-any-return]
-            *tensors, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+            *tensors, mask, dropout_p, is_causal, kept, scale=scale, enable_gqa=enable_gqa
         )[0]
 
     return attention

@@ -18,6 +18,7 @@ from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.distributed.real_meshes import real_meshes
 from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
+from fuselight.adapters.torch_api.recurrent_memory import recurrent_forms
 from fuselight.adapters.virtual_gpu.budgets import BudgetCut, forget_compiled, listing_cuts
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
@@ -40,13 +41,18 @@ from fuselight.worker.memory.steps import Step, parameters_of
 _MAX_CALLS = 8
 _CONVOLUTIONS = Note(
     "workspaces",
-    "The target has convolutions: a library chooses their workspaces when they run, and these are not in the "
-    "estimate. In one backward pass they were twice as large as the largest input.",
+    "The target has convolutions: a library chooses their workspaces when they run. The estimate has copies of their "
+    "inputs and results, as they were measured; the library may need more or less.",
 )
 _RECURRENT = Note(
     "workspaces",
-    "The target has recurrent layers: a library chooses what they keep for the backward, and that is not in the "
-    "estimate. It was three times the rest of one step.",
+    "The target has recurrent layers: a library chooses their workspaces when they run. The estimate has the largest "
+    "that were measured.",
+)
+_UNKNOWN_RECURRENT = Note(
+    "workspaces",
+    "The target has recurrent layers with packed sequences or projections: what a library keeps for them is not in the "
+    "estimate, which can be several times too low.",
 )
 _GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
 _TUNED_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
@@ -81,9 +87,18 @@ class EstimateMemory:
         with (
             real_meshes() if is_rank else contextlib.nullcontext(),
             convertible_parameters(),
+            self._recurrent_forms(state),
             dynamo.capture_only(self._backend) as asked,
         ):
             yield asked
+
+    def _recurrent_forms(self, state: RunState) -> contextlib.AbstractContextManager[None]:
+        """Recurrent layers as on the device; they run as on a CPU where that has not been measured."""
+
+        def used(is_known: bool) -> None:  # noqa: FBT001 - as recurrent_forms has it
+            _add_note(state, _RECURRENT if is_known else _UNKNOWN_RECURRENT)
+
+        return recurrent_forms(used) if self.device.backend == "cuda" else contextlib.nullcontext()
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
@@ -193,7 +208,8 @@ class EstimateMemory:
     def note_workspaces(self, state: RunState, operators: set[str], *, training: bool) -> None:
         """Say which workspaces are missing from the estimate."""
         notes = [_CONVOLUTIONS] if operator_workspaces.convolves(operators) else []
-        notes += [_RECURRENT] if operator_workspaces.recurs(operators) else []
+        if operator_workspaces.recurs(operators) and self.device.backend != "cuda":
+            notes.append(_RECURRENT)
         modes = {call.mode for call in state.asked.calls}
         notes += [_CUDA_GRAPHS] if modes & _GRAPH_MODES else []
         notes += [_AUTOTUNING] if modes & _TUNED_MODES else []

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fuselight.adapters.torch_api.gpu_forms import gpu_forms
+from fuselight.adapters.torch_api.untraced_libraries import untraced_libraries
 from fuselight.adapters.virtual_gpu.attention import eager_attending
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.shared.report import Device, HolderGrowth, MemoryPeak
@@ -30,6 +31,7 @@ def eager_form(device: Device) -> Iterator[None]:
     """Compile nothing, and run the operators that the device's backend has."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(eager_mode())
+        stack.enter_context(untraced_libraries())
         if device.backend != "cpu":
             stack.enter_context(gpu_forms())
             stack.enter_context(eager_attending(device))

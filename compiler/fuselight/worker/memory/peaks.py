@@ -16,6 +16,8 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import operator_workspaces
+from fuselight.adapters.torch_api.cpu_workspaces import inside_operator_of_cpu
+from fuselight.adapters.torch_api.fake_storages import keep_real_sizes
 from fuselight.adapters.torch_api.storages import PeakMoment, Storage, StorageTracker
 from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
 from fuselight.capture.calls.calls import module_of
@@ -123,7 +125,8 @@ def tracker_for(
         rounding=operator_workspaces.ROUNDING if has_gpu else 1,
         inside=functools.partial(operator_workspaces.inside_operator, device)
         if has_gpu
-        else operator_workspaces.inside_operator_of_cpu,
+        else inside_operator_of_cpu,
+        keep=keep_real_sizes,
         addresses=addresses,
     )
 

@@ -38,13 +38,20 @@ class LargestBatch:
 
 def fitting_bytes(device: Device) -> int:
     """The largest peak that counts as `fits`."""
-    return int((device.memory_gb * 1e9 - _CONTEXT) / _RESERVED)
+    return _fitting(device.memory_gb)
+
+
+def _fitting(memory_gb: float) -> int:
+    return int((memory_gb * 1e9 - _CONTEXT) / _RESERVED)
 
 
 def fit_of(peak: int, device: Device) -> Fit | None:
     """Whether `peak` bytes of tensors fit; None for a device whose memory is not known."""
-    if not device.memory_gb:
-        return None
-    if peak <= fitting_bytes(device):
+    return verdict(peak, device.memory_gb) if device.memory_gb else None
+
+
+def verdict(peak: int, memory_gb: float) -> Fit:
+    """Whether `peak` bytes of tensors fit into `memory_gb` GB."""
+    if peak <= _fitting(memory_gb):
         return Fit.FITS
-    return Fit.CLOSE if peak + _CONTEXT <= device.memory_gb * 1e9 else Fit.DOES_NOT_FIT
+    return Fit.CLOSE if peak + _CONTEXT <= memory_gb * 1e9 else Fit.DOES_NOT_FIT

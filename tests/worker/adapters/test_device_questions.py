@@ -33,6 +33,10 @@ ONE_GRAPH = {
     "index of the accelerator": "return x + 1 + torch.accelerator.current_device_index()",
     "stream of the accelerator": "s = torch.accelerator.current_stream()\ns.synchronize()\nreturn x + 1",
     "stream is set": "torch.accelerator.set_stream(torch.accelerator.current_stream())\nreturn x + 1",
+    "module of the accelerator": (
+        "of = getattr(torch, torch.accelerator.current_accelerator().type)\n"
+        "with of.device(x.device):\n    return x + 1"
+    ),
     "module": "return x + 1 + torch.get_device_module().current_device()",
 }
 """Bodies that end no graph on an H200 (torch 2.11), each of which returns `x + 1`."""
@@ -149,5 +153,6 @@ def test_everything_is_as_before_afterwards() -> None:
     with absent_gpu():
         assert [function.__code__ for function in functions] != before
     assert [function.__code__ for function in functions] == before
+    assert not hasattr(torch.cpu, "device")
     with pytest.raises(RuntimeError, match="NVTX"):
         function("torch.cuda.nvtx.mark('a')")(None)

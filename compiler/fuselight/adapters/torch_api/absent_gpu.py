@@ -61,6 +61,11 @@ def device_guards() -> Iterator[None]:
             for name in ("_accelerator_exchangeDevice", "_accelerator_maybeExchangeDevice"):
                 stack.enter_context(patched(torch._C, name, functions["_exchange_device"]))
             stack.enter_context(_traced_guards("AcceleratorDeviceIndexVariable", functions))
+        for name in (
+            "device",
+            "device_of",
+        ):  # of `getattr(torch, torch.accelerator.current_accelerator().type)`
+            stack.enter_context(patched(torch.cpu, name, getattr(torch.cpu, name, getattr(cuda, name))))
         stack.enter_context(patched(torch._C, "_cuda_setDevice", select))
         stack.enter_context(_traced_guards("CUDADeviceVariable", functions))
         stack.enter_context(absent_streams())

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.offered_remedies import offered, refused, rewrites
+from fuselight_server.fixes.rewrites import families
+from tests.support.offered_remedies import finding_at, offered, refused, rewrites
 
 NUMBERS = {
     "arithmetic of Python": ("n = x.max().item()\nreturn x * (n - 5)\n", "x.max().item()", "wraps"),
     "a function of lists": (
         "torch._foreach_mul_(y, x.max().item())\nreturn x\n",
         "x.max().item()",
-        "is not known",
+        "`torch._foreach_mul_` gets `x.max().item()`, and may need a number: if it takes a tensor, pass the tensor",
     ),
     "a comparison": (
         "top = x.max().item() != x.shape[0]\nreturn x * top\n",
@@ -20,10 +21,14 @@ NUMBERS = {
     ),
     "a sign": ("n = x.max().item()\nreturn x * -n\n", "x.max().item()", "wraps"),
     "a square": ("n = x.max().item()\nreturn x + n * n\n", "x.max().item()", "wraps"),
-    "a power of ten": ("n = x.max().item()\nreturn x + 10**n\n", "x.max().item()", "is not known"),
-    "an exponent": ("return x ** x.max().item()\n", "x.max().item()", "is not known"),
-    "a remainder": ("return x % x.max().item()\n", "x.max().item()", "is not known"),
-    "the left operand of a division": ("return x.max().item() / x\n", "x.max().item()", "is not known"),
+    "a power of ten": ("n = x.max().item()\nreturn x + 10**n\n", "x.max().item()", "`10**n` may have"),
+    "an exponent": ("return x ** x.max().item()\n", "x.max().item()", "other values with a tensor"),
+    "a remainder": ("return x % x.max().item()\n", "x.max().item()", "other values with a tensor"),
+    "the left operand of a division": (
+        "return x.max().item() / x\n",
+        "x.max().item()",
+        "other values with a tensor",
+    ),
     "another tensor's dtype": ("return x * y.max().item()\n", "y.max().item()", "another than `x`"),
     "a converted tensor": (
         "return x * x.double().max().item()\n",
@@ -36,13 +41,23 @@ NUMBERS = {
         "another than `x`",
     ),
     "an integer of a fraction": ("return x - int(x.sum())\n", "int(x.sum())", "NaN"),
-    "a result": ("n = x.max().item()\nreturn x * n, n\n", "x.max().item()", "is not known"),
+    "a result": ("n = x.max().item()\nreturn x * n, n\n", "x.max().item()", "callers get `n` as a number"),
+    "an element of a result": (
+        'return {"x": x, "top": [x.max().item()]}\n',
+        "x.max().item()",
+        "callers get `x.max().item()` as a number: if they take a tensor, return the tensor",
+    ),
+    "an argument of a function": (
+        "return LOG.scaled(x, top=x.max().item())\n",
+        "x.max().item()",
+        "`LOG.scaled` gets",
+    ),
     "an attribute": ("self.top = x.max().item()\nreturn x\n", "x.max().item()", "stored"),
     "a global": ("global n\nn = x.max().item()\nreturn x * n\n", "x.max().item()", "several places"),
     "a function inside": (
         "n = x.max().item()\nreturn [a * n for a in x]\n",
         "x.max().item()",
-        "may not stand",
+        "a comprehension",
     ),
 }
 
@@ -63,6 +78,11 @@ BRANCHES = {
         "if x.sum() > 0:\n    return x.sum(0, keepdim=True)\nreturn x * 1\n",
         "x.sum() > 0",
         "another shape",
+    ),
+    "a parameter that has another shape": (
+        "if x.sum() > 0:\n    y = x * 2\nreturn y\n",
+        "x.sum() > 0",
+        "`x * 2` and `y` may have different shapes",
     ),
     "a tensor that may broadcast": ("if x.sum() > 0:\n    x = x * y\nreturn x\n", "x.sum() > 0", "shapes"),
     "another dtype": ("return x.long() if x.sum() > 0 else x\n", "x.sum() > 0", "dtypes"),
@@ -282,3 +302,26 @@ def test_arguments_that_are_changed_in_place_are_not_copied() -> None:
     assert [remedy.kind for remedy in offered(text, "F.apply(x, x)", "GB6297")] == ["clone_argument"]
     dirty = f"{text}\n\nclass F:\n    def forward(c, x, y):\n        c.mark_dirty(x)\n"
     assert offered(dirty, "F.apply(x, x)", "GB6297") == ()
+
+
+@pytest.mark.parametrize("before", ["y = LOG.norm(x)", "y = x[3]", "y = self.table['y']"])
+def test_what_is_computed_before_the_branch_cannot_fail_in_it(before: str) -> None:
+    body = f"{before}\nif x.sum() > 0:\n    y = y * 2\nreturn y\n"
+    assert [kind for kind, _ in rewrites(body, "x.sum() > 0")] == ["where"]
+    late = f"if x.sum() > 0:\n    z = x * 2\nelse:\n    z = {before.removeprefix('y = ')}\nreturn z\n"
+    assert "torch.where computes both sides" in refused(late, "x.sum() > 0")[0].reason
+
+
+def test_what_is_no_tensor_or_was_not_read_is_named() -> None:
+    (refusal,) = refused("if x.sum() > 0:\n    y = self.sync\nreturn y\n", "x.sum() > 0")
+    assert refusal.reason.startswith("`self.sync` and `y` are a tensor on one side and a Python number")
+    text = "import torch\n\n\ndef f(x, late):\n    if x.sum() > 0:\n        x = late\n    return x\n"
+    finding, report = finding_at(text, "x.sum() > 0", call="other(f32[4])")
+    (refusal,) = families.rewrites(finding, report, {"m.py": text}.get).refused
+    assert refusal.reason == (
+        "the run did not read `late`: if it is always a tensor, write `late: torch.Tensor` in the parameters"
+    )
+    annotated = text.replace("x, late", "x, late: torch.Tensor")
+    finding, report = finding_at(annotated, "x.sum() > 0", call="other(f32[4])")
+    (refusal,) = families.rewrites(finding, report, {"m.py": annotated}.get).refused
+    assert "may have different shapes for other inputs: if they never do" in refusal.reason

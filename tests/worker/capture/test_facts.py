@@ -36,7 +36,9 @@ class Run:
             exec(compile(self.text, str(path), "exec"), names)  # noqa: S102 - the snippet of this test
         self.facts: TracedFacts = recorder.facts()
         self.file = self.facts.files.get(str(path), FileFacts())
-        self.problems = recorder.parts().problems
+        parts = recorder.parts()
+        self.problems = parts.problems
+        self.guarded = [guard.source for compiled in parts.compiles for guard in compiled.guards]
 
     def source(self, fact: Fact) -> str:
         line = self.text.splitlines()[fact.line - 1].encode()
@@ -256,7 +258,36 @@ def test_a_value_that_nothing_uses_is_read_without_a_guard(
         torch.compile(Net())(torch.randn(4))
     """
     run = Run(tmp_path, source, monkeypatch)
-    assert not [fact for fact in run.file.facts if run.source(fact) == "kept"]
+    assert run.fact("kept", assigned=True) == "f32[3]"
+    assert not [source for source in run.guarded if "unused" in source]
+
+
+def test_tensors_of_the_side_that_was_not_taken_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+        def pick(x, low, high, flag, plain):
+            kept = flag["kept"]
+            if x.sum() > 0:
+                x = high
+            else:
+                low = low * 2
+                x = kept
+            plain = plain + 1
+            return x, low, plain
+        torch.compile(pick)(-torch.ones(3), torch.ones(2), torch.ones(5).long(), {"kept": torch.ones(7)}, 1)
+    """
+    run = Run(tmp_path, source, monkeypatch)
+    assert run.fact("high") == "i64[5]"
+    assert run.fact("kept", assigned=True) == "f32[7]"
+    # A name to which the code assigns is another value later.
+    later = {
+        run.source(fact)
+        for fact in run.file.facts
+        if fact.line >= run.line("low = low * 2") and not fact.assigned
+    }
+    assert "low * 2" in later or "low" not in later
+    assert not [source for source in run.guarded if "high" in source]
 
 
 def test_files_outside_the_workspace_have_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +325,7 @@ STORED = """
 """
 
 
-def test_a_number_that_an_object_stores_is_known_after_the_break(
+def test_what_an_object_stores_is_known_after_the_break(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(tmp_path, STORED, monkeypatch)
@@ -304,6 +335,7 @@ def test_a_number_that_an_object_stores_is_known_after_the_break(
     assert [run.facts.values[index].text for fact in by for index, _ in fact.values] == ["1.5"]
     assert run.fact("self.rate") == "3"
     sources = {run.source(fact) for fact in run.file.facts if fact.line > run.line("for index")}
-    # What a class computes, what is no number, and what the function itself changes.
-    assert sources.isdisjoint({"self.twice", "self.weight", "self.name", "self.halves", "self.count"})
+    # What a class computes, text, and what the function itself changes.
+    assert sources.isdisjoint({"self.twice", "self.name", "self.halves", "self.count"})
+    assert run.fact("self.weight") == "f32[2]"
     assert run.problems == ()

@@ -40,6 +40,8 @@ _IN_PLACE = range(13, 26)
 _COMPUTING = ("LOAD_ATTR", "LOAD_METHOD", "BINARY_", "UNARY_", "COMPARE_OP", "CONTAINS_OP")
 """How instructions start that run code of the user's only where a class has it: a property, `__getattr__`, `__eq__`."""
 _STORES = frozenset(("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"))
+_BINDS = frozenset((*_STORES, "STORE_ATTR", "DELETE_FAST"))
+"""Instructions after which a name, or an attribute of an object, may be another value."""
 _RETURNS = frozenset(("RETURN_VALUE", "RETURN_CONST"))
 
 
@@ -172,19 +174,25 @@ class FactLog:
     ) -> None:
         """The trace of a code object that `traces` accepts ends early: eager mode runs the rest.
 
-        Of the rest, the numbers are known that objects in local variables store, if the code stores no other ones.
+        Of the rest, the tensors are known that names have to which the code assigns nothing, and the tensors and
+        numbers that objects in local variables store, if the code stores none under that name.
         """
         known, values = self._code(code), self._attempts[-1].values
-        stored = {instruction.argval for instruction in instructions if instruction.opname == "STORE_ATTR"}
+        if known is None:
+            return
+        bound = {instruction.argval for instruction in instructions if instruction.opname in _BINDS}
         for owner, read in itertools.pairwise(instructions):
-            span = _span(read.positions)
-            is_read = read.opname == "LOAD_ATTR" and owner.opname.startswith("LOAD_FAST")
-            if known is None or span is None or not is_read or read.argval in stored:
+            variable = local_variables.get(owner.argval) if owner.opname.startswith("LOAD_FAST") else None
+            if variable is None:
                 continue
-            variable = local_variables.get(owner.argval)
-            number = variables.stored_number(variable, read.argval) if variable is not None else None
-            if number is not None:
-                values.setdefault((known.path, span, False), {number: 1})
+            span, value = _span(owner.positions), None
+            if owner.argval not in bound:
+                value = variables.waiting_tensor(variable)
+            if read.opname == "LOAD_ATTR" and read.argval not in bound:
+                _keep(
+                    values, known.path, _span(read.positions), variables.stored_value(variable, read.argval)
+                )
+            _keep(values, known.path, span, value)
 
     def compile_ended(self) -> None:
         """Dynamo finished the frame of the last `compile_started`: what its last attempt saw is kept."""
@@ -192,6 +200,8 @@ class FactLog:
         unused, attempt.unused = attempt.unused, []
         for key, variable in unused:
             attempt.note_value(key, variable)
+        for key, variable in attempt.unused:
+            _keep(attempt.values, key[0], key[1], variables.waiting_tensor(variable), is_bound=key[2])
         for key, counts in attempt.values.items():
             if key[:2] in attempt.statements:
                 continue
@@ -274,6 +284,19 @@ def _span(positions: Any) -> Span | None:
     if positions is None or positions.col_offset is None or positions.end_col_offset is None:
         return None
     return positions.lineno, positions.col_offset, positions.end_lineno, positions.end_col_offset
+
+
+def _keep(
+    values: dict[_Key, _Counts],
+    path: str,
+    span: Span | None,
+    value: variables.Seen | None,
+    *,
+    is_bound: bool = False,
+) -> None:
+    """Note a value that no instruction gave, unless one gave another there."""
+    if span is not None and value is not None:
+        values.setdefault((path, span, is_bound), {value: 1})
 
 
 def _value(seen: variables.Seen) -> TracedValue:

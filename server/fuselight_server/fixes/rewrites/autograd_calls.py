@@ -13,6 +13,7 @@ import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.tensor_values import not_a_tensor
 from fuselight_server.fixes.syntax.traced_names import is_tensor
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def repeated_argument_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
             if argument.star or not isinstance(value, cst.Name):
                 continue
             if value.value in seen and not is_tensor(site, value):
-                reason = f"nothing in the run shows that `{value.value}` is a tensor"
+                reason = str(not_a_tensor(site, value))
                 yield RefusedRewrite("clone_argument", _COPY, reason)
                 return
             if value.value in seen:

@@ -113,7 +113,9 @@ def _changes(site: Site, kind: str, values: Sequence[cst.BaseExpression]) -> str
     """What changes with torch.where or torch.cond; empty if nothing does. Raises RewriteRefusedError."""
     for value in values:
         if not _is_value(value) or (kind == "cond" and not _is_simple(site, value)):
-            raise RewriteRefusedError(f"`{short_code(site, value)}` is nothing that torch.{kind} can compute")
+            raise RewriteRefusedError(
+                f"torch.{kind} cannot compute `{short_code(site, value)}`: it returns tensors only"
+            )
     return (changes_of_where if kind == "where" else changes_of_cond)(site, values)
 
 
@@ -566,7 +568,9 @@ def _at(site: Site, node: cst.If, value: cst.BaseExpression) -> cst.BaseExpressi
     function = site.function(node)
     uses = site.loads(function, value.value) if function is not None else []
     if not uses:
-        raise RewriteRefusedError(f"nothing in the run shows that `{value.value}` is a tensor")
+        raise RewriteRefusedError(
+            f"nothing but the branch reads `{value.value}`: whether it is a tensor is not known"
+        )
     return uses[0]
 
 

@@ -261,7 +261,9 @@ def _uses(site: Site, number: cst.BaseExpression) -> Sequence[cst.BaseExpression
         raise RewriteRefusedError(f"`{name}` is assigned in several places")
     uses = site.loads(function, name)
     if not uses or not all(site.is_plain(use) and site.function(use) is function for use in uses):
-        raise RewriteRefusedError(f"`{name}` is used where a tensor may not stand")
+        raise RewriteRefusedError(
+            f"`{name}` is read in a comprehension, a lambda, an f-string or a function inside, or not at all"
+        )
     return uses
 
 
@@ -275,9 +277,7 @@ def _check_use(site: Site, number: TakenNumber, use: cst.BaseExpression) -> None
         )
     partner = _partner(site, use)
     if partner is None:
-        raise RewriteRefusedError(
-            f"whether a tensor in the place of `{code}` gives the same values is not known"
-        )
+        raise _unknown_use(site, use)
     roots = dtype_roots(site, partner)
     if (
         number.roots
@@ -297,6 +297,27 @@ def _check_use(site: Site, number: TakenNumber, use: cst.BaseExpression) -> None
     other = short_code(site, partner)
     words = f"the dtype of `{short_code(site, parent)}` may change: `{code}` may have another than `{other}`"
     raise RewriteRefusedError(words)
+
+
+def _unknown_use(site: Site, use: cst.BaseExpression) -> RewriteRefusedError:
+    """Why a tensor may not stand at a use that computes nothing with another tensor, and what the user could do."""
+    code, parent = short_code(site, use), site.parents[use]
+    while isinstance(parent, (cst.Element, cst.DictElement, cst.BaseDict, cst.BaseList, cst.Tuple)):
+        parent = site.parents[parent]
+    call = site.parents[parent] if isinstance(parent, cst.Arg) else None
+    if isinstance(call, cst.Call):
+        function = short_code(site, call.func)
+        return RewriteRefusedError(
+            f"`{function}` gets `{code}`, and may need a number: if it takes a tensor, pass the tensor"
+        )
+    if isinstance(parent, cst.Return):
+        return RewriteRefusedError(
+            f"callers get `{code}` as a number: if they take a tensor, return the tensor"
+        )
+    whole = parent if isinstance(parent, cst.BaseExpression) else use
+    return RewriteRefusedError(
+        f"`{short_code(site, whole)}` may have other values with a tensor for the number"
+    )
 
 
 def _has_dimensions(site: Site, node: cst.BaseExpression) -> bool:

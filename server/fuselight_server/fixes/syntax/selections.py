@@ -50,12 +50,15 @@ def changes_of_where(site: Site, values: Sequence[cst.BaseExpression]) -> str:
     names = " and ".join(dict.fromkeys(f"`{short_code(site, value)}`" for value in values))
     if all(value.is_number for value in known):
         raise RewriteRefusedError(
-            f"{names} are Python numbers: a tensor would change the dtype of what they meet"
+            f"{names} are Python numbers: a tensor would change the dtype of what is computed with them"
         )
     if any(value.is_number for value in known):
-        raise RewriteRefusedError(f"{names} are a tensor on one side and a Python number on the other")
+        raise RewriteRefusedError(
+            f"{names} are a tensor on one side and a Python number on the other: if the code takes a tensor of the "
+            "same shape there, write it on both sides"
+        )
     if len({value.shape for value in known}) > 1:
-        raise RewriteRefusedError(f"{names} may have different shapes for other sizes")
+        raise RewriteRefusedError(_different_shapes(site, values, names))
     if len({(value.dtype, value.marks) for value in known}) > 1 and not _are_floats(site, values):
         raise RewriteRefusedError(f"{names} may have different dtypes for other inputs")
     if any(isinstance(value, cst.Attribute) for value in values):
@@ -63,6 +66,14 @@ def changes_of_where(site: Site, values: Sequence[cst.BaseExpression]) -> str:
     if not all(value.is_smooth for value in known):
         raise RewriteRefusedError(f"{names}: the side that is not taken may turn gradients into NaN")
     return UNUSED if len({value.flows for value in known}) > 1 else ""
+
+
+def _different_shapes(site: Site, values: Sequence[cst.BaseExpression], names: str) -> str:
+    seen = [values_of(site, value) for value in values]
+    shapes = [each[0].text.partition("[")[2] for each in seen if len(each) == 1]
+    if len(shapes) == len(values) and len(set(shapes)) > 1:
+        return f"{names} had different shapes in the run, and {site.torch}.where broadcasts them"
+    return f"{names} may have different shapes for other inputs: if they never do, write {site.torch}.where yourself"
 
 
 def numbers_of_sides(site: Site, new: str) -> str:

@@ -19,10 +19,12 @@ from fuselight_server.fixes.syntax.traced_names import (
     NameKind,
     is_number,
     is_number_value,
+    is_parameter,
     is_tensor,
     kind_of,
     module_of,
     module_path,
+    parameters_of,
     runs_code,
     values_of,
 )
@@ -132,8 +134,15 @@ def _value(  # noqa: PLR0911 - one return a kind of expression
         return _comparison(site, node, depth, mask)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         return _called(site, node, node.func, depth, mask)
-    raise RewriteRefusedError(
-        f"`{short_code(site, node)}` may fail or have an effect where its side is not taken"
+    raise _may_fail(site, node)
+
+
+def _may_fail(
+    site: Site, node: cst.BaseExpression, how: str = "fail or have an effect"
+) -> RewriteRefusedError:
+    code = short_code(site, node)
+    return RewriteRefusedError(
+        f"torch.where computes both sides, and `{code}` may {how} where its side is not taken"
     )
 
 
@@ -162,14 +171,18 @@ def _named(site: Site, node: cst.Name | cst.Attribute, depth: int) -> TensorValu
     kind = kind_of(site, node) if path else NameKind.UNKNOWN
     origin = _assigned_once(site, node) if depth < _DEEPEST else None
     if origin is not None and kind in {NameKind.TENSOR, NameKind.UNKNOWN}:
-        return value_of(site, origin, depth + 1)
+        try:
+            return value_of(site, origin, depth + 1)
+        except RewriteRefusedError:  # computed before the branch: its side only reads it
+            if kind is not NameKind.TENSOR:
+                raise
     if kind is NameKind.NUMBER:
         is_float = any("." in value.text for value in values_of(site, node))
         return TensorValue(is_number=True, marks=frozenset({"float"}) if is_float else frozenset())
     if kind is NameKind.UNKNOWN and is_tensor(site, node) and is_scalar_tensor(site, node):
         return TensorValue(flows=frozenset() if _is_detached(site, node) else frozenset({path}))
     if kind is not NameKind.TENSOR:
-        raise RewriteRefusedError(f"nothing in the run shows that `{short_code(site, node)}` is a tensor")
+        raise not_a_tensor(site, node)
     texts = [value.text for value in values_of(site, node)]
     name = frozenset({path})
     is_constant = bool(texts) and all(text.startswith(_NEVER_DIFFERENTIATED) for text in texts)
@@ -178,6 +191,33 @@ def _named(site: Site, node: cst.Name | cst.Attribute, depth: int) -> TensorValu
     return TensorValue(
         frozenset() if is_scalar else name, frozenset() if is_constant else name, "bool" if is_bool else ""
     )
+
+
+_KIND_WORDS = {
+    FactKind.MODULE: "a module",
+    FactKind.CONTAINER: "a collection",
+    FactKind.NUMBER: "a Python number",
+    FactKind.CONSTANT: "a Python value",
+}
+
+
+def not_a_tensor(site: Site, node: cst.BaseExpression) -> RewriteRefusedError:
+    """What an expression is in place of a tensor, or how the run can show what it is."""
+    code, seen = short_code(site, node), values_of(site, node)
+    kinds = {value.kind for value in seen}
+    if len(seen) == 1 and FactKind.TENSOR not in kinds:
+        return RewriteRefusedError(
+            f"`{code}` is {_KIND_WORDS[seen[0].kind]} (`{seen[0].text}`), not a tensor"
+        )
+    if kinds:
+        words = "not a tensor in each call" if FactKind.TENSOR in kinds else "not a tensor"
+        return RewriteRefusedError(f"`{code}` is {words}")
+    if isinstance(node, cst.Name) and is_parameter(site, node):
+        return RewriteRefusedError(
+            f"the run did not read `{code}`: if it is always a tensor, write `{code}: {site.torch}.Tensor` in the "
+            "parameters"
+        )
+    return RewriteRefusedError(f"the run did not read `{code}`, so it is not known to be a tensor")
 
 
 def _is_detached(site: Site, node: cst.BaseExpression) -> bool:
@@ -193,7 +233,7 @@ def _is_detached(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _assigned_once(site: Site, node: cst.Name | cst.Attribute) -> cst.BaseExpression | None:
-    """What the function assigns to a name, if all names in it keep their values; None for any other name."""
+    """What the function assigns to a name, if that is its only value and all names in it keep theirs; else None."""
     function = site.function(node)
     if not isinstance(node, cst.Name) or function is None:
         return None
@@ -203,7 +243,16 @@ def _assigned_once(site: Site, node: cst.Name | cst.Attribute) -> cst.BaseExpres
         return None
     if any(site.assigned(function, name) for name in site.names_read(value)):
         return None
-    return value
+    is_parameter_too = node.value in parameters_of(function)
+    return None if is_parameter_too and not _is_always_before(site, value, function, node) else value
+
+
+def _is_always_before(
+    site: Site, value: cst.BaseExpression, function: cst.FunctionDef, node: cst.CSTNode
+) -> bool:
+    """Whether an assignment runs in each call, before a node."""
+    around = list(site.ancestors(value))
+    return around[3:4] == [function] and site.range_of(value)[1] <= site.range_of(node)[0]
 
 
 def _binary(site: Site, node: cst.BinaryOperation, depth: int, mask: str) -> TensorValue:
@@ -218,7 +267,7 @@ def _binary(site: Site, node: cst.BinaryOperation, depth: int, mask: str) -> Ten
     if isinstance(node.operator, cst.Power):
         exponent = node.right
         if not isinstance(exponent, cst.Integer) or joined.is_number:
-            raise RewriteRefusedError(f"`{short_code(site, node)}` may fail where its side is not taken")
+            raise _may_fail(site, node, "fail")
     return joined
 
 
@@ -276,9 +325,7 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
     if name in _FLIPS:
         return _flipped(site, call, name, [] if module else [function.value], depth)
     if name not in _KNOWN:
-        raise RewriteRefusedError(
-            f"`{short_code(site, call)}` may fail or have an effect where its side is not taken"
-        )
+        raise _may_fail(site, call)
     if name in _TOTALS and len(call.args) > bool(module):
         raise RewriteRefusedError(f"`{short_code(site, call)}` may have another shape than the other side")
     operands = [] if module else [function.value]
@@ -290,12 +337,10 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
     if any(
         site.code(dimension) not in {"-1", "0"} for dimension in _dimensions(call, name, is_method=not module)
     ):
-        raise RewriteRefusedError(f"`{short_code(site, call)}` may fail where its side is not taken")
+        raise _may_fail(site, call, "fail")
     values = [value_of(site, operand, depth, mask) for operand in operands]
     if not values or values[0].is_number:
-        raise RewriteRefusedError(
-            f"nothing in the run shows that `{short_code(site, function.value)}` is a tensor"
-        )
+        raise not_a_tensor(site, function.value)
     return _result(site, call, name, _joined(values), has_more=len(operands) > 1)
 
 
@@ -309,7 +354,7 @@ def _flipped(
     ranks = _ranks(site, tensor)
     is_known = bool(ranks and named) and all(map(_DIMENSIONS.fullmatch, texts))
     if not is_known or not all(_has(rank, named) for rank in ranks):
-        raise RewriteRefusedError(f"`{short_code(site, call)}` may fail where its side is not taken")
+        raise _may_fail(site, call, "fail")
     return value_of(site, tensor, depth)
 
 
@@ -366,9 +411,7 @@ def _result(site: Site, call: cst.Call, name: str, joined: TensorValue, *, has_m
     if name in _SMOOTH | _STEEP:
         marks = joined.marks if name in _KEEPS_INTEGERS else joined.marks | {"float"}
         return replace(joined, marks=marks, is_smooth=joined.is_smooth and name in _SMOOTH)
-    raise RewriteRefusedError(
-        f"`{short_code(site, call)}` may fail or have an effect where its side is not taken"
-    )
+    raise _may_fail(site, call)
 
 
 def is_scalar_tensor(  # noqa: PLR0911 - one return a kind of expression

@@ -158,17 +158,29 @@ def _kind_of_parameter(site: Site, name: cst.Name) -> NameKind:
     assigned = site.assigned(function, name.value)
     if assigned and not all(_keeps_tensor(site, name.value, value) for value in assigned):
         return _kind_of_elements(site, function, name.value, assigned)
-    for parameter in (
-        *function.params.posonly_params,
-        *function.params.params,
-        *function.params.kwonly_params,
-    ):
-        if parameter.name.value == name.value:
-            written = site.code(parameter.annotation.annotation) if parameter.annotation is not None else ""
-            if written:
-                return NameKind.TENSOR if written in _ANNOTATIONS else NameKind.UNKNOWN
-            return _kind_of_input(site, function, name.value)
+    parameter = parameters_of(function).get(name.value)
+    if parameter is not None:
+        written = site.code(parameter.annotation.annotation) if parameter.annotation is not None else ""
+        if written:
+            return NameKind.TENSOR if written in _ANNOTATIONS else NameKind.UNKNOWN
+        return _kind_of_input(site, function, name.value)
     return NameKind.UNKNOWN
+
+
+def parameters_of(function: cst.FunctionDef) -> dict[str, cst.Param]:
+    """The parameters of a function by name, but for `*args` and `**kwargs`."""
+    params = function.params
+    parameters = (*params.posonly_params, *params.params, *params.kwonly_params)
+    return {parameter.name.value: parameter for parameter in parameters}
+
+
+def is_parameter(site: Site, name: cst.Name) -> bool:
+    """Whether a name is a parameter without an annotation, to which its function assigns nothing."""
+    function = site.function(name)
+    if function is None or site.assigned(function, name.value):
+        return False
+    parameter = parameters_of(function).get(name.value)
+    return parameter is not None and parameter.annotation is None
 
 
 def _keeps_tensor(site: Site, name: str, value: cst.BaseExpression | None) -> bool:
@@ -308,11 +320,7 @@ def module_path(site: Site, node: cst.BaseExpression) -> str:
     function = site.function(node)
     if not path or function is None:
         return ""
-    params = function.params
-    parameters = {
-        parameter.name.value for parameter in (*params.posonly_params, *params.params, *params.kwonly_params)
-    }
-    if root in parameters or site.assigned(function, root):
+    if root in parameters_of(function) or site.assigned(function, root):
         return ""
     full = module_of(site, root)
     return f"{full}.{rest}".rstrip(".") if full else ""

@@ -1,7 +1,7 @@
 """What Dynamo knows of a value while it traces, read from its VariableTrackers.
 
 Invariant: reading realizes no lazy variable and asks no question that adds a guard: sizes come as they are, and the
-memory format only where Dynamo has computed it.
+memory format only where Dynamo has computed it. Of a tensor that nothing has used yet, the object itself is read.
 """
 
 from __future__ import annotations
@@ -33,19 +33,43 @@ def is_lazy(variable: Any) -> bool:
     return isinstance(variable, variables.LazyVariableTracker)
 
 
-def stored_number(variable: Any, name: str) -> Seen | None:
-    """Return the number that the object of a variable stores under a name, as `seen`; None for anything else."""
+def stored_value(variable: Any, name: str) -> Seen | None:
+    """Return the number or tensor that the object of a variable stores under a name, as `seen`; None for others."""
     variable = resolved(variable)
-    peek = getattr(variable, "peek_value", None) if is_lazy(variable) else None
-    owner = peek() if peek is not None else getattr(variable, "value", None)
+    owner = variable.peek_value() if _can_peek(variable) else getattr(variable, "value", None)
     kind: Any = type(owner)
     if kind.__getattribute__ is not object.__getattribute__ or any(
         _computes(base, name) for base in kind.__mro__
     ):
         return None
     held = getattr(owner, "__dict__", None)
-    number = held.get(name) if type(held) is dict else None
-    return ("constant", repr(number)) if type(number) in (int, float, bool) else None
+    if type(held) is not dict:
+        return None
+    if name in held:
+        number = held[name]
+        return ("constant", repr(number)) if type(number) in (int, float, bool) else _held_tensor(number)
+    is_module = getattr(kind, "__getattr__", None) is torch.nn.Module.__getattr__
+    registered = (held.get("_parameters"), held.get("_buffers")) if is_module else ()
+    return next((_held_tensor(each[name]) for each in registered if each and name in each), None)
+
+
+def waiting_tensor(variable: Any) -> Seen | None:
+    """Return the tensor of a lazy variable that nothing has used, as `seen`; None for anything else."""
+    variable = resolved(variable)
+    return _held_tensor(variable.peek_value()) if _can_peek(variable) else None
+
+
+def _can_peek(variable: Any) -> bool:
+    return is_lazy(variable) and hasattr(type(variable), "peek_value")
+
+
+def _held_tensor(value: Any) -> Seen | None:
+    return _tensor_value(value, None) if isinstance(value, torch.Tensor) else None
+
+
+def _tensor_value(value: torch.Tensor, formats: Any) -> Seen:
+    sizes = tuple(size if type(size) is int else str(size) for size in value.shape)
+    return ("tensor", value.dtype, sizes, value.device, formats, value.requires_grad)
 
 
 def _computes(kind: type, name: str) -> bool:
@@ -73,8 +97,7 @@ def _tensor(variable: Any, _depth: int) -> Seen | None:
     value = variable.as_proxy().node.meta.get("example_value")
     if not isinstance(value, torch.Tensor):
         return None
-    sizes = tuple(size if type(size) is int else str(size) for size in value.shape)
-    return ("tensor", value.dtype, sizes, value.device, variable.is_contiguous, value.requires_grad)
+    return _tensor_value(value, variable.is_contiguous)
 
 
 def _unspecialized(variable: Any, _depth: int) -> Seen | None:

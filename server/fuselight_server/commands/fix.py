@@ -250,14 +250,22 @@ class FixedFiles:
         if parts[0][0] is not target_run:
             parts = [(part, replace(report, trials=first.trials)) for part, report in parts]
             self._programs.append((first, parts))
-            for _, report in parts:
-                self._owners.setdefault(target_of(report), set()).add(target_of(first))
+            same = {
+                target_of(program)
+                for program, _ in self._programs
+                if program.target.path == first.target.path
+            }
+            for target in (*same, *(target_of(report) for _, report in parts)):
+                self._owners.setdefault(target, set()).update(same)
         self._targets.append((target_run, parts))
         return first
 
     async def fix_all(self, outcome: CheckOutcome) -> None:
         """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
         self.refuse_program_fixes()
+        for _, parts in self._targets:
+            for _, first in parts:  # a fix of one part moves the lines of the others
+                self._findings |= dict.fromkeys(filter(self._asked.takes, self.fixer.findings(first)))
         for number, (target_run, parts) in enumerate(self._targets):
             last = [await self._fixed(part, first) for part, first in parts][-1]
             if self._warm:
@@ -274,16 +282,22 @@ class FixedFiles:
             same = [(first, parts) for first, parts in self._programs if first.target.path == path]
             parts = [part for _, parts in same for part in parts]
             firsts = [first for first, _ in same]
+            of_parts = {
+                finding.identity_in_target for _, report in parts for finding in self.fixer.findings(report)
+            }
             for first in firsts:
                 of_program = list(filter(self._asked.takes, self.fixer.findings(first)))
                 self._findings |= dict.fromkeys(of_program)
-                self.left |= {(item.code, item.span.path, item.span.line) for item in of_program}
+                self.left |= {
+                    (item.code, item.span.path, item.span.line)
+                    for item in of_program
+                    if item.identity_in_target not in of_parts
+                }
             self._of_programs += program_attempts(self.fixer, firsts, parts, self._asked)
 
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""
         fixer = self.fixer
-        self._findings |= dict.fromkeys(filter(self._asked.takes, fixer.findings(first)))
         last = await fix_part(fixer, target_run, target_run.token, first, self._asked)
         left = [finding for finding in fixer.findings(last) if self._asked.takes(finding)]
         for finding in left:

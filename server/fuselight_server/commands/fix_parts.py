@@ -8,6 +8,7 @@ from fuselight_server.base.formatting import format_list
 from fuselight_server.execution.runs.planning import program_calls
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.comparison_runs import FixTarget
+from fuselight_server.fixes.verification.remedy_list import NOT_REACHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,10 +50,7 @@ async def fix_part(
     return await token.run(fixer.fix(target, report, asked))
 
 
-_NOT_IN_A_PART = (
-    "only the whole program has this finding, and a fix is compared on the calls of {} alone: nothing tells whether "
-    "it helps"
-)
+_NOT_IN_A_PART = NOT_REACHED + "the calls of {} alone, which do not have this finding"
 
 
 def program_attempts(

@@ -256,6 +256,37 @@ def test_a_selection_by_a_mask_stays(case: str) -> None:
     assert any(word in rewrite.reason for rewrite in refused_rewrites for word in reason.split("|"))
 
 
+COUNTS = {
+    "a bound": ("n = m.nonzero().size(0)\nreturn x[:n]\n", "m.nonzero()", "other values with a tensor"),
+    "a loop": ("for i in range(len(m.nonzero())):\n    x = x + i\nreturn x\n", "m.nonzero()", "`range` gets"),
+    "a mask of rows": ("return x / x[m].shape[0]\n", "x[m]", "may have different shapes"),
+    "another result": ("n = m.nonzero().size(0)\nreturn x * 2, n\n", "m.nonzero()", "callers get `n`"),
+}
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_a_count_stays_where_a_tensor_differs(case: str) -> None:
+    body, mark, reason = COUNTS[case]
+    assert rewrites(body, mark, "GB0036") == []
+    assert any(
+        reason in each.reason for each in refused(body, mark, "GB0036") if each.kind == "count_nonzero"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "mark"),
+    [
+        ("return x / m.nonzero().size(1)\n", "m.nonzero()"),
+        ("return x / m.nonzero().numel()\n", "m.nonzero()"),
+        ("return x[m.nonzero()]\n", "m.nonzero()"),
+        ("return x / x.unique().size(0)\n", "x.unique()"),
+    ],
+)
+def test_what_is_no_count_of_rows_is_not_counted(body: str, mark: str) -> None:
+    kinds = [kind for kind, _ in rewrites(body, mark, "GB0036")]
+    assert "count_nonzero" not in {*kinds, *(each.kind for each in refused(body, mark, "GB0036"))}
+
+
 def test_gradients_of_zero_are_named() -> None:
     text = "import torch\n\n\ndef f(x):\n    return x if x.sum() > 0 else x.detach()\n"
     (remedy,) = offered(text, "x.sum() > 0")

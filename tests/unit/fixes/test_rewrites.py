@@ -138,6 +138,18 @@ return x + y
         ),
         ("output_size", "return torch.repeat_interleave(x, torch.tensor([1, 2]), dim=0, output_size=3)\n"),
     ),
+    "count_nonzero: rows of positions": (
+        ("n = (x > 0).nonzero().size(0)\nreturn x / n\n", "(x > 0).nonzero()", "GB0036"),
+        ("count_nonzero", "n = torch.count_nonzero(x > 0)\nreturn x / n\n"),
+    ),
+    "count_nonzero: a length": (
+        ("return x * len(torch.argwhere(m))\n", "torch.argwhere(m)", "GB0036"),
+        ("count_nonzero", "return x * torch.count_nonzero(m)\n"),
+    ),
+    "count_nonzero: rows of a branch": (
+        ("if torch.nonzero(m).shape[0] > 2:\n    return x\nreturn -x\n", "torch.nonzero(m)", "GB0036"),
+        ("where", "return torch.where(torch.count_nonzero(m) > 2, x, -x)\n"),
+    ),
     "keep_tensor: item": (
         ("return x * (x + 1).max().item()\n", "(x + 1).max().item()", "GB0124"),
         ("keep_tensor", "return x * (x + 1).max().detach()\n"),

@@ -92,6 +92,25 @@ def run(x):
         "def run(x):\n    return torch.nonzero(x)\n",
         "def run(x):\n    return torch.nonzero_static(x, size=2)\n",
     ),
+    "GB0036 positions counted": (
+        "def run(x):\n    return x / (x > 0).nonzero().size(0)\n",
+        "def run(x):\n    return x / torch.count_nonzero(x > 0)\n",
+    ),
+    "GB0036 mask counted": (
+        "def run(x):\n    chosen = x[x > 0]\n    return chosen.sum() / chosen.shape[0]\n",
+        "def run(x):\n    mask = x > 0\n    return torch.where(mask, x, 0).sum() / torch.count_nonzero(mask)\n",
+    ),
+    "GB0036 distinct": (
+        "def run(x):\n    return x / x.unique().numel()\n",
+        (
+            "def run(x):\n    s = x.flatten().sort().values\n"
+            "    return x / (1 + torch.count_nonzero(s[1:] != s[:-1]))\n"
+        ),
+    ),
+    "GB0036 distinct neighbors": (
+        "def run(x):\n    return x / len(torch.unique_consecutive(x))\n",
+        "def run(x):\n    s = x.flatten()\n    return x / (1 + torch.count_nonzero(s[1:] != s[:-1]))\n",
+    ),
     "GB0109": (
         "def run(x):\n    return x * x.tolist()[0]\n",
         "def run(x):\n    return x * x[0]\n",

@@ -102,7 +102,11 @@ def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
 def _advice(outcome: FixOutcome) -> Iterator[str]:
     """What to do about findings that no fix removes: what was tried or advised, as `fuselight check` says it."""
     for finding in outcome.findings:
-        words = advised(remedy for remedy in finding.remedies if not remedy.is_fix and not remedy.is_torchs)
+        words = advised(
+            remedy
+            for remedy in finding.remedies
+            if not (remedy.is_fix or remedy.is_torchs or remedy.is_pending)
+        )
         is_fixed = any(remedy.state is RemedyState.VERIFIED for remedy in finding.remedies)
         is_left = (finding.code, finding.span.path, finding.span.line) in outcome.left
         if words and is_left and not is_fixed:

@@ -25,6 +25,7 @@ from fuselight_server.fixes.rewrites.bounds import bound_remedies
 from fuselight_server.fixes.rewrites.branches import branch_remedies
 from fuselight_server.fixes.rewrites.callers import for_all_callers
 from fuselight_server.fixes.rewrites.configuration import break_settings, output_settings
+from fuselight_server.fixes.rewrites.counts import count_remedies
 from fuselight_server.fixes.rewrites.helpers import helper_remedies
 from fuselight_server.fixes.rewrites.hoisting import hoisting_remedies, measurement_remedies
 from fuselight_server.fixes.rewrites.masks import mask_remedies
@@ -65,6 +66,7 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], froz
     (branch_remedies, _DATA | {"GB0034", "GB0170"}),
     (mask_remedies, _DATA),
     (number_remedies, _DATA),
+    (count_remedies, frozenset({"GB0036", "GB0037"})),
     (opaque_helper_remedies, frozenset()),
     (random_remedies, frozenset()),
     (parameter_remedies, frozenset({"GB0264"})),

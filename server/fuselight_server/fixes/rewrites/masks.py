@@ -70,7 +70,7 @@ def _remedy(
         yield Remedy(kind, title, fix_class, {site.finding.span.path: text})
 
 
-def _mask(node: cst.CSTNode) -> cst.BaseExpression | None:
+def index_of(node: cst.CSTNode) -> cst.BaseExpression | None:
     """The only index of a subscript that could be a mask."""
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
         return None
@@ -81,7 +81,7 @@ def _mask(node: cst.CSTNode) -> cst.BaseExpression | None:
     return None if isinstance(value, (cst.Integer, cst.SimpleString, cst.List, cst.Ellipsis)) else value
 
 
-def _check_mask(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression) -> None:
+def check_mask(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression) -> None:
     """Raise RewriteRefusedError unless an index is a mask of bools that has the shape of the tensor."""
     selecting, selected = value_of(site, mask), value_of(site, tensor)
     if selecting.dtype != "bool":
@@ -136,7 +136,7 @@ def _check_rows(
 def _assignment(site: Site, statement: cst.Assign) -> Iterator[Remedy]:
     """An assignment to what a mask selects. Raises RewriteRefusedError."""
     target = statement.targets[0].target if len(statement.targets) == 1 else None
-    mask = _mask(target) if target is not None else None
+    mask = index_of(target) if target is not None else None
     if not isinstance(target, cst.Subscript) or mask is None or site.line_of(statement) is None:
         return
     start, end = site.range_of(statement)
@@ -151,7 +151,7 @@ def _assignment(site: Site, statement: cst.Assign) -> Iterator[Remedy]:
         if rows:
             _check_rows(site, target.value, mask, value)
         else:
-            _check_mask(site, target.value, mask)
+            check_mask(site, target.value, mask)
         if not isinstance(value, cst.Integer) and not is_float(site, target.value):
             raise RewriteRefusedError(
                 f"masked_fill_ fails for `{short_code(site, value)}` where `{name}` holds integers"
@@ -196,7 +196,7 @@ def _check_values(
     if rows:
         _check_rows(site, target.value, mask, value)
         return
-    _check_mask(site, target.value, mask)
+    check_mask(site, target.value, mask)
     known = value_of(site, value, mask=site.code(mask))
     if known.shape != value_of(site, target.value).shape:
         raise RewriteRefusedError(
@@ -248,7 +248,7 @@ def _without_mask(
     while waiting:
         node = waiting.pop()
         if isinstance(node, cst.Subscript):
-            mask = _mask(node)
+            mask = index_of(node)
             if mask is None or site.code(mask) != site.code(selecting):
                 return None
             if rows and not _selects_rows(site, node.value, mask):
@@ -309,14 +309,14 @@ def _reduction(site: Site, call: cst.Call) -> MaskedReduction | None:
         selected = call.args[0].value if len(call.args) == 1 and not call.args[0].keyword else None
     else:
         selected = function.value if not call.args else None
-    mask = _mask(selected) if selected is not None else None
+    mask = index_of(selected) if selected is not None else None
     if not isinstance(selected, cst.Subscript) or mask is None or name not in {*_NEUTRAL, "mean"}:
         return None
     tensor = selected.value
     pure = is_pure(site, mask) and is_pure(site, tensor) and not isinstance(mask, cst.Tuple)
     if not pure or site.comments(*site.range_of(call)) != []:
         return None
-    _check_mask(site, tensor, mask)
+    check_mask(site, tensor, mask)
     condition, neutral = site.code(mask), _NEUTRAL.get(name, "0")
     text = f"{site.torch}.where({condition}, {site.code(tensor)}, {neutral})"
     text = _mean(site, tensor, mask, text) if name == "mean" else f"{text}.{name}()"

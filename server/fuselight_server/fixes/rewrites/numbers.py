@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.branches import branch_remedies
+from fuselight_server.fixes.rewrites.refused_uses import unknown_use
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import (
+    is_floating_point,
     is_integer_tensor,
     is_number,
     is_tensor,
@@ -69,13 +71,15 @@ def number_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
             number = taken_number(site, call)
             if number is None or site.comments(*site.range_of(number.node)) != []:
                 continue
-            yield from _kept(site, number)
+            yield from kept_number(site, number)
         except RewriteRefusedError as error:
             yield RefusedRewrite("keep_tensor", _KEEP, str(error))
         return
 
 
-def _kept(site: Site, number: TakenNumber) -> Iterator[Remedy | RefusedRewrite]:
+def kept_number(
+    site: Site, number: TakenNumber, kind: str = "keep_tensor", title: str = _KEEP
+) -> Iterator[Remedy | RefusedRewrite]:
     """The remedies that keep a number as a tensor. Raises RewriteRefusedError."""
     uses = _uses(site, number.node)
     tests = [_test_of(site, use) for use in uses]
@@ -94,7 +98,7 @@ def _kept(site: Site, number: TakenNumber) -> Iterator[Remedy | RefusedRewrite]:
     if not branches:
         new = site.rewritten(*changes)
         if new is not None:
-            yield Remedy("keep_tensor", _KEEP, FixClass.EQUAL, {site.finding.span.path: new})
+            yield Remedy(kind, title, FixClass.EQUAL, {site.finding.span.path: new})
     elif len(branches) == 1:
         yield from _with_branch(site, changes, branches[0])
     else:
@@ -105,7 +109,7 @@ def _kept(site: Site, number: TakenNumber) -> Iterator[Remedy | RefusedRewrite]:
 class TakenNumber:
     """A number that the code takes from a tensor."""
 
-    node: cst.Call
+    node: cst.Call | cst.Subscript
     """What gives the number, with the conversions around it."""
     tensor: cst.BaseExpression
     code: str
@@ -116,11 +120,14 @@ class TakenNumber:
     """Whether the tensor is a reduction of all elements: one element in memory of its own."""
     needs_dimensions: bool
     """Whether it has a wider dtype for integers, which a tensor with dimensions does not take on."""
+    is_count: bool = False
+    """Whether it counts elements: an integer without a gradient, which changes no dtype of floating point."""
 
     def text(self, *, is_detached: bool, is_own: bool) -> str:
         """The tensor in place of the number."""
         shape = "" if self.is_new else ".reshape(())"  # fails where `item` does
         copied = ".clone()" if is_own and not self.is_new else ""
+        is_detached = is_detached and not self.is_count
         return f"{self.code}{shape}{'.detach()' if is_detached else ''}{copied}"
 
 
@@ -277,7 +284,9 @@ def _check_use(site: Site, number: TakenNumber, use: cst.BaseExpression) -> None
         )
     partner = _partner(site, use)
     if partner is None:
-        raise _unknown_use(site, use)
+        raise unknown_use(site, use)
+    if number.is_count and is_floating_point(site, partner):
+        return
     roots = dtype_roots(site, partner)
     if (
         number.roots
@@ -297,27 +306,6 @@ def _check_use(site: Site, number: TakenNumber, use: cst.BaseExpression) -> None
     other = short_code(site, partner)
     words = f"the dtype of `{short_code(site, parent)}` may change: `{code}` may have another than `{other}`"
     raise RewriteRefusedError(words)
-
-
-def _unknown_use(site: Site, use: cst.BaseExpression) -> RewriteRefusedError:
-    """Why a tensor may not stand at a use that computes nothing with another tensor, and what the user could do."""
-    code, parent = short_code(site, use), site.parents[use]
-    while isinstance(parent, (cst.Element, cst.DictElement, cst.BaseDict, cst.BaseList, cst.Tuple)):
-        parent = site.parents[parent]
-    call = site.parents[parent] if isinstance(parent, cst.Arg) else None
-    if isinstance(call, cst.Call):
-        function = short_code(site, call.func)
-        return RewriteRefusedError(
-            f"`{function}` gets `{code}`, and may need a number: if it takes a tensor, pass the tensor"
-        )
-    if isinstance(parent, cst.Return):
-        return RewriteRefusedError(
-            f"callers get `{code}` as a number: if they take a tensor, return the tensor"
-        )
-    whole = parent if isinstance(parent, cst.BaseExpression) else use
-    return RewriteRefusedError(
-        f"`{short_code(site, whole)}` may have other values with a tensor for the number"
-    )
 
 
 def _has_dimensions(site: Site, node: cst.BaseExpression) -> bool:

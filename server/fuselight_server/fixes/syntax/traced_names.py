@@ -94,6 +94,14 @@ def is_float(site: Site, node: cst.BaseExpression) -> bool:
     )
 
 
+def is_floating_point(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether Dynamo saw only tensors of floating point as the value of an expression."""
+    seen = values_of(site, node)
+    return bool(seen) and all(
+        value.kind is FactKind.TENSOR and value.text.startswith(("f", "bf")) for value in seen
+    )
+
+
 def is_integer_tensor(site: Site, tensor: cst.BaseExpression) -> bool:
     """Whether the tensor holds integers, as far as Dynamo saw it or by the function that gives it."""
     values = site.values(tensor)

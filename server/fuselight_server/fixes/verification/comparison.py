@@ -7,6 +7,7 @@ change comes from. A class is never better than the calls that were compared sho
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -107,8 +108,24 @@ def end(remedy: Remedy, comparison: TextComparison) -> TextComparison:
     """The comparison if nothing else is compared: what is left lowers the class and is named."""
     not_reached = _once(comparison.not_reached, comparison.left)
     ended = dataclasses.replace(comparison, not_reached=not_reached, left=())
-    late = format_list(cut_list(not_reached, _SHOWN_CASES))
-    return limit(remedy, ended, f"not compared: {late}" if not_reached else "")
+    return limit(remedy, ended, _not_compared(not_reached) if not_reached else "")
+
+
+_NOT_COMPARED = "not compared: "
+_MORE_CALLS = re.compile(r"(\d+) more compiled calls?")
+
+
+def _not_compared(not_reached: tuple[str, ...]) -> str:
+    return f"{_NOT_COMPARED}{format_list(cut_list(not_reached, _SHOWN_CASES))}"
+
+
+def _all_not_reached(first: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """What either part of a program does not reach; compiled calls that are only counted are one number."""
+    counts = [int(match[1]) for text in (*first, *others) if (match := _MORE_CALLS.fullmatch(text))]
+    if len(counts) <= 1:
+        return _once(first, others)
+    named = (text for text in _once(first, others) if not _MORE_CALLS.fullmatch(text))
+    return (*named, f"{sum(counts)} more compiled calls")
 
 
 def limit(remedy: Remedy, comparison: TextComparison, limit_words: str) -> TextComparison:
@@ -128,7 +145,7 @@ def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextCo
         exceptions=_once(first.exceptions, other.exceptions),
         tried=_once(first.tried, other.tried),
         not_accepted=_once(first.not_accepted, other.not_accepted),
-        not_reached=_once(first.not_reached, other.not_reached),
+        not_reached=_all_not_reached(first.not_reached, other.not_reached),
         reached=max(first.reached, other.reached),
         left=other.left,
         notes=_once(first.notes, other.notes),
@@ -139,6 +156,9 @@ def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextCo
         return joined
     fix_class = _worst(first.fix_class, other.fix_class)
     limits = _once(first.limits, other.limits)
+    if sum(text.startswith(_NOT_COMPARED) for text in limits) > 1:
+        kept = [text for text in limits if not text.startswith(_NOT_COMPARED)]
+        limits = (*kept, _not_compared(joined.not_reached))
     words = _words(remedy, fix_class, joined.exceptions, limits)
     return dataclasses.replace(joined, fix_class=fix_class, limits=limits, words=words)
 

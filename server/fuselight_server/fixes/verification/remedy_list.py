@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.syntax.refusals import RefusedRewrite
     from fuselight_server.fixes.verification.attempts import Attempt
 
+NOT_REACHED = "not known to help: it is compared on "
+"""How the reason begins of a fix that was refused without a comparison: advice of the same meaning stays."""
 _CURE_KINDS = {
     "tensor_argument": "tensor",
     "tensor_argument_at_call": "tensor",
@@ -133,7 +135,7 @@ def _left(
 
     No advice means a setting alone.
     """
-    written = [fix for fix in fixes if fix.is_fix]
+    written = [fix for fix in fixes if fix.is_fix and not fix.why.startswith(NOT_REACHED)]
     is_all = {fix.state for fix in written} == {RemedyState.REFUSED} and any(
         fix.cure is None for fix in written
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Break
 from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE, LOGGING_COSTS
+from fuselight_server.explain.findings.breaks import selections
 from fuselight_server.explain.findings.breaks.branch_advice import (
     BRANCH_IDS,
     RANDOM_TEXT,
@@ -22,6 +23,7 @@ from fuselight_server.explain.findings.breaks.branch_advice import (
     tests_value,
 )
 from fuselight_server.explain.findings.breaks.break_texts import (
+    MASK,
     first_step,
     has_words,
     pythons_function,
@@ -280,7 +282,16 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
         of, index = place
         return replace(words, hints=(_INDEX_STEP.format(of=of, index=index),), torch_hints=0)
+    if gb_id in selections.IDS:
+        words = _selection_words(context, broke, words)
     return _number_words(context, graph_break, broke, words) if gb_id in _NUMBER_IDS else words
+
+
+def _selection_words(context: Context, broke: Location, words: BreakWords) -> BreakWords:
+    """The words of a result whose shape depends on data, by what the code selects and does with it."""
+    title, step = selections.title_of_selection(context, broke), selections.count_step(context, broke)
+    kept = (MASK, *words.hints[1:]) if title and not step else words.hints
+    return replace(words, title=title or words.title, hints=(step, *_split(words)[1]) if step else kept)
 
 
 def _number_words(context: Context, graph_break: Break, broke: Location, words: BreakWords) -> BreakWords:

@@ -259,6 +259,8 @@ def _specific_id(gb_id: str | None, explanation: str) -> str | None:
 
 _ATEN = re.compile(r"^aten\.(\w+)\.\w+$")
 """An operator of torch with its overload: only torch's own code writes it so."""
+_OVERLOADS = {"_unique": "unique", "_unique2": "unique", "unique_dim": "unique"}
+"""Operators of which users call one function."""
 _LOCAL = re.compile(r"\b[LG]\['(\w+)'\]")
 """How torch names a variable of the compiled function."""
 
@@ -268,13 +270,14 @@ def _short_name(name: str) -> str:
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
     name = _LOCAL.sub(r"\1", match.group(1) if match else name)
     name = _ATEN.sub(r"\1", name.replace("torch._VariableFunctionsClass.", "torch."))
+    name = _OVERLOADS.get(name, name)
     if name.startswith("_") and name[1:].partition(".")[0] in sys.stdlib_module_names:
         name = name[1:]  # `_warnings` is the part of `warnings` that is written in C
     return name.removeprefix("builtins.").removeprefix("<unknown module>.").rstrip(".")
 
 
 _OUTSIDE = "outside the compiled code"
-_MASK = "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements"
+MASK = "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements"
 _NUMBER = (
     "Keep the value a tensor (torch.where, torch.clamp and arithmetic accept tensors), and convert it to a "
     f"Python number {_OUTSIDE}"
@@ -308,8 +311,8 @@ _STEPS: dict[str, str] = {
     "GB0007": _OR_IN_TORCH,
     "GB0008": _OR_IN_TORCH,
     "GB0033": _NUMBER,
-    "GB0036": _MASK,
-    "GB0037": _MASK,
+    "GB0036": MASK,
+    "GB0037": MASK,
     "GB0059": f"Move this call {_OUTSIDE}, or remove it",
     "GB0066": f"Move the line that breaks the graph, or the whole `with` block, {_OUTSIDE}",
     "GB0090": "Declare the shape and dtype that the operator returns, with @torch.library.register_fake",
@@ -381,8 +384,7 @@ _COUNTED = (
     "is torch.ones_like(index, dtype=torch.long) if there are none"
 )
 _DISTINCT = (
-    f"Call it {_OUTSIDE} and pass in its result, or sort (torch.sort), which keeps the shape: how many distinct values "
-    "there are depends on the data"
+    f"Call it {_OUTSIDE} and pass in its result: how many distinct values there are depends on the data"
 )
 _BY_OPERATOR = {
     "bincount": _COUNTED,
@@ -413,7 +415,7 @@ def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
         step = _NOT_UNDER_MODE
     if gb_id == "GB9493" and "'__iter__'" in explanation:
         step = _LISTED
-    operator = _OPERATOR.search(explanation) if step == _MASK else None
+    operator = _OPERATOR.search(explanation) if step == MASK else None
     if operator is not None:
         step = next((words for name, words in _BY_OPERATOR.items() if name in operator[1]), step)
     return (step,) if step else ()

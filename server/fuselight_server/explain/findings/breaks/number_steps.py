@@ -65,7 +65,7 @@ _ENTRY_STEP = f"Choose the entry of `{{of}}` {_OUTSIDE}, and pass it in: torch h
 def number_step(context: Context, at: Location) -> str:
     """The step for the number that is read at `at`; empty where a tensor may do, or nothing is known of its uses."""
     tree = tree_around(context, at)
-    node = _node_at(tree, at) if tree is not None else None
+    node = node_at(tree, at) if tree is not None else None
     if tree is None or node is None:
         return ""
     parents = parents_of(tree)
@@ -75,7 +75,7 @@ def number_step(context: Context, at: Location) -> str:
     kept, name = _kept(node, parents), _deciding_name(context, at, node, parents)
     if kept is not None or name:
         return _STEPS[kept] if kept is not None else _BRANCH_STEP.format(name)
-    uses = _uses(context, at, node, parents)
+    uses = uses_at(context, at, node, parents)
     if not uses or not uses.isdisjoint({Use.OTHER, Use.CONDITION}):
         return ""
     if uses <= {Use.SIZE, Use.SLICE}:
@@ -97,7 +97,7 @@ def indexed(context: Context, at: Location) -> tuple[str, str] | None:
     return None if node is None else (ast.unparse(node.value), ast.unparse(node.slice))
 
 
-def _node_at(tree: ast.AST, at: Location) -> ast.expr | None:
+def node_at(tree: ast.AST, at: Location) -> ast.expr | None:
     """The expression with exactly the columns of the place."""
     wanted = (at.line, at.column, at.end_line or at.line, at.end_column)
     for node in ast.walk(tree):
@@ -128,7 +128,9 @@ def _kept(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> _NumberPlace | Non
     return _NumberPlace.ADDED if is_added else None
 
 
-def _uses(context: Context, at: Location, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> frozenset[Use]:
+def uses_at(
+    context: Context, at: Location, node: ast.expr, parents: dict[ast.AST, ast.AST]
+) -> frozenset[Use]:
     """What happens to the number: where it stands, or to the names that it is assigned to."""
     function, statement = context.def_above(at), parents.get(node)
     while statement is not None and isinstance(statement, (ast.Tuple, ast.List)):
@@ -190,9 +192,9 @@ def tensor_of(node: ast.expr) -> str:
     if not isinstance(node, ast.Call):
         return ""
     if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
-        return _in_chain(node.func.value)
+        return in_chain(node.func.value)
     is_converted = isinstance(node.func, ast.Name) and node.func.id in _CONVERSIONS and len(node.args) == 1
-    return _in_chain(node.args[0]) if is_converted else ""
+    return in_chain(node.args[0]) if is_converted else ""
 
 
 _CONVERSIONS = frozenset({"int", "float", "bool"})
@@ -201,14 +203,15 @@ _CONVERSIONS = frozenset({"int", "float", "bool"})
 def with_tensor(context: Context, at: Location, hints: tuple[str, ...]) -> tuple[str, ...]:
     """The hints with the tensor in the place of the number that is read at `at`, which would break the graph again."""
     tree = tree_around(context, at)
-    node = _node_at(tree, at) if tree is not None else None
+    node = node_at(tree, at) if tree is not None else None
     tensor = tensor_of(node) if isinstance(node, ast.Call) else ""
     if node is None or not tensor:
         return hints
     return tuple(hint.replace(ast.unparse(node), tensor) for hint in hints)
 
 
-def _in_chain(node: ast.expr) -> str:
+def in_chain(node: ast.expr) -> str:
+    """The text of an expression, so that an attribute can follow."""
     text = ast.unparse(node)
     return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
 

@@ -45,7 +45,7 @@ def nonzero(x):
 
 # fuselight: boolean_mask(f32[4])
 def boolean_mask(x):
-    return x[x > 0] * 2  # warning: [GB0036] "shape of the result"
+    return x[x > 0] * 2  # warning: [GB0036] "the shape of `x[x > 0]` depends"
     #      ^^^^^^^^
 
 

@@ -290,6 +290,21 @@ def test_tensors_of_the_side_that_was_not_taken_are_known(
     assert not [source for source in run.guarded if "high" in source]
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_that_nothing_uses_has_no_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+        def keep(x, nested):
+            kept = nested
+            return x + 1
+        torch.compile(keep)(torch.ones(3), torch.nested.nested_tensor([torch.ones(1), torch.ones(2)]))
+    """
+    run = Run(tmp_path, source, monkeypatch)
+    assert not [fact for fact in run.file.facts if run.source(fact) == "kept"]
+    assert run.problems == ()
+
+
 def test_files_outside_the_workspace_have_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(tmp_path, LAYERS, monkeypatch)
     assert list(run.facts.files) == [str(tmp_path / "snippet.py")]

@@ -16,9 +16,9 @@ def policy_loss(logp, old_logp, advantages, mask):
     positive = (advantages > 0).unsqueeze(-1).expand_as(ratio)
     loss[positive] = gate(ratio[positive], 1.0)
     # warning: [GB0219] "graph break: the backend needs a shape from the data of a tensor"
-    # warning: [GB0036] "graph break: the shape of the result of `nonzero` depends on the tensor's data"
+    # warning: [GB0036] "graph break: the shape of `ratio[positive]` depends on the tensor's data"
     loss[~positive] = gate(ratio[~positive], 1.05)
-    # warning: [GB0036] "graph break: the shape of the result of `nonzero` depends on the tensor's data"
+    # warning: [GB0036] "graph break: the shape of `ratio[~positive]` depends on the tensor's data"
     loss = -loss * advantages.unsqueeze(-1)
     return (loss * mask).sum() / mask.sum().clamp(min=1.0)
 

@@ -64,7 +64,8 @@ def _can_peek(variable: Any) -> bool:
 
 
 def _held_tensor(value: Any) -> Seen | None:
-    return _tensor_value(value, None) if isinstance(value, torch.Tensor) else None
+    is_plain = isinstance(value, torch.Tensor) and not value.is_nested  # a nested tensor has no sizes
+    return _tensor_value(value, None) if is_plain else None
 
 
 def _tensor_value(value: torch.Tensor, formats: Any) -> Seen:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +16,9 @@ from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.fake_storages import keep_real_sizes
 from fuselight.adapters.torch_api.recurrent_memory import recurrent_forms
 from fuselight.adapters.torch_api.storages import StorageTracker, storage_key
+from fuselight.adapters.torch_api.untraced_libraries import untraced_libraries
+from fuselight.adapters.virtual_gpu.attention import choose
+from fuselight.shared.devices import find
 
 pytestmark = [
     pytest.mark.torch,
@@ -37,10 +42,8 @@ def new_sizes(layer: nn.Module, *inputs: torch.Tensor) -> list[int]:
 
 
 def test_a_view_of_a_copied_parameter_has_its_storage() -> None:
-    copies = [
-        copy.deepcopy(nn.Linear(4, 8)).weight,
-        nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False).layers[1].linear1.weight,
-    ]
+    encoder = nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False)
+    copies = [copy.deepcopy(nn.Linear(4, 8)).weight, encoder.get_parameter("layers.1.linear1.weight")]
     for parameter in copies:
         assert storage_key(parameter) == storage_key(parameter.t()) == storage_key(parameter.detach())
 
@@ -107,3 +110,25 @@ def test_outside_recurrent_layers_are_torchs_own() -> None:
     with recurrent_forms(lambda _: None):
         inside = torch._VF.lstm
     assert torch._VF.lstm is not inside
+
+
+def test_a_library_takes_fake_tensors_for_tensors_with_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "transformers.utils.import_utils"
+    library = types.ModuleType(name)
+    monkeypatch.setitem(vars(library), "is_fake_tensor", lambda _tensor: True)
+    monkeypatch.setitem(sys.modules, name, library)
+    with untraced_libraries():
+        assert not vars(library)["is_fake_tensor"](torch.zeros(1))
+    assert vars(library)["is_fake_tensor"](torch.zeros(1))
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # of a release without the function
+    with untraced_libraries():
+        assert not hasattr(sys.modules[name], "is_fake_tensor")
+
+
+def test_cudnn_is_not_chosen_for_a_bias_that_is_learned() -> None:
+    query, bias = (torch.zeros(2, 4, 64, size, dtype=torch.bfloat16) for size in (32, 64))
+    chosen = [
+        choose(find("h200"), query, query, query, mask, 0.0, is_causal=False, enable_gqa=False, training=True)
+        for mask in (bias, bias.clone().requires_grad_())
+    ]
+    assert chosen == ["cudnn", "efficient"]

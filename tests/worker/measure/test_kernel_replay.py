@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import operator
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -340,3 +341,20 @@ def test_memory_that_is_used_again_is_a_value_once_a_kernel_writes_it(
     assert list(graph.buffers) == ["buf0", "buf2", "buf3", "buf4"]
     assert graph.buffers["buf3"].value.tolist() == [1, 3, 5, 7]
     assert list(graph.launches.values())[1] == ("buf1", "buf2")
+
+
+@pytest.mark.parametrize(("factor", "kernel"), [(1.0, ""), (1.0005, "cpp_0")])
+def test_a_sum_of_many_numbers_in_another_order_is_right(factor: float, kernel: str) -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    both = graph.call_function(torch.ops.aten.var_mean.correction, (x, [1]))
+    mean = graph.call_function(operator.getitem, (both, 1))
+    graph.output((mean,))
+    x.meta["val"], mean.meta["val"] = torch.empty(4, 16384, device="meta"), torch.empty(4, device="meta")
+    both.meta["val"] = mean.meta["val"], mean.meta["val"]
+    given = torch.rand(4, 16384, generator=torch.Generator().manual_seed(0)) + 1
+    one_by_one = sum(given.unbind(1), torch.zeros(4)) / 16384
+    lowered = LoweredGraph(graph, {"buf0": mean}, inputs={"x": given})
+    lowered.buffers = {"buf0": RecordedBuffer("buf0", "cpp_0", one_by_one * factor)}
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.judged) == (kernel, 1), replay

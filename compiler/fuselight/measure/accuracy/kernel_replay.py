@@ -11,6 +11,7 @@ no later kernel writes it.
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ _TIMES_EAGER, _STEPS = 4.0, 8.0
 _MEAN_STEPS = 1.0
 """Rounding steps that a kernel may be off, besides a multiple of those of its operators: the largest, and the mean."""
 _REDUCTIONS = ("aten.sum", "aten.mean", "aten.mm", "aten.bmm", "aten.addmm")
+_SUMS = ("aten.sum", "aten.mean", "aten.var")
 _WORDS = 200
 _WRITTEN_AGAIN = "written again by a later kernel"
 _NO_OPERATOR = "of no operator"
@@ -225,15 +227,33 @@ def _why_not_accused(buffer: RecordedBuffer) -> str:
 
 def _why_of_memory(node: torch.fx.Node, cut: Values) -> str:
     """Why a value that differs may be right: what it is computed from reads memory as a kernel laid it out."""
+    if any(str(each.target).startswith(_AS_STRIDED) for each in _operators(node, cut)):
+        return f"{node.target}: it reads memory as a kernel laid it out"
+    return ""
+
+
+def _operators(node: torch.fx.Node, cut: Values) -> Iterator[torch.fx.Node]:
+    """The node, and those from which it is computed, up to buffers that are known."""
     seen, waiting = {node}, [node]
     while waiting:
         each = waiting.pop()
-        if str(each.target).startswith(_AS_STRIDED):
-            return f"{node.target}: it reads memory as a kernel laid it out"
+        yield each
         more = [other for other in each.all_input_nodes if other not in seen and other not in cut]
         seen.update(more)
         waiting += more
-    return ""
+
+
+def _summed(node: torch.fx.Node, cut: Values) -> int:
+    """How many numbers the largest of its sums adds up; 1 if it has none."""
+    count = 1
+    for each in _operators(node, cut):
+        if str(each.target).startswith(_SUMS) and each.all_input_nodes:
+            given, result = each.all_input_nodes[0].meta.get("val"), each.meta.get("val")
+            result = result[0] if isinstance(result, tuple) else result
+            sizes = [value.numel() if isinstance(value, torch.Tensor) else None for value in (given, result)]
+            if isinstance(sizes[0], int) and isinstance(sizes[1], int) and sizes[1]:
+                count = max(count, sizes[0] // sizes[1])
+    return count
 
 
 def _is_seed(node: torch.fx.Node) -> bool:
@@ -326,8 +346,9 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-_Errors = tuple[tuple[float, float], tuple[float, float], bool]
-"""The largest error of the kernel and of its operators in rounding steps, the mean ones, whether NaN are elsewhere."""
+_Errors = tuple[tuple[float, float], tuple[float, float], bool, float]
+"""The largest error of the kernel and of its operators in rounding steps, the mean ones, whether NaN are elsewhere, and
+by how many steps another order of its sums may move the result: the root of the numbers in one of them."""
 
 
 def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
@@ -337,10 +358,11 @@ def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
         raise ValueError("its operators give another shape or dtype")
     if not value.is_floating_point():
         is_equal = torch.equal(value, own)
-        return (0.0, 0.0), (0.0, 0.0), not is_equal
+        return (0.0, 0.0), (0.0, 0.0), not is_equal, 0.0
     known: dict[torch.fx.Node, Any] = {}
     wide = _evaluated(node, cut, is_wide=True, known=known)
-    return _errors_between(value, own, wide, _magnitude(node, {**cut, **known}))
+    errors = _errors_between(value, own, wide, _magnitude(node, {**cut, **known}))
+    return (*errors[:3], math.sqrt(_summed(node, cut) - 1))
 
 
 def _errors_between(
@@ -350,7 +372,7 @@ def _errors_between(
     finite = value.isfinite() & own.isfinite() & wide.isfinite()
     places = (_kinds(value) != _kinds(own)) & (_kinds(value) != _kinds(wide.to(value.dtype)))
     if not bool(finite.any()):
-        return (0.0, 0.0), (0.0, 0.0), bool(places.any())
+        return (0.0, 0.0), (0.0, 0.0), bool(places.any()), 0.0
     exact = wide[finite]
     size = torch.maximum(exact.abs(), exact.square().mean().sqrt())
     if magnitude is not None:
@@ -361,13 +383,16 @@ def _errors_between(
         (float(ours.max()), float(eager.max())),
         (float(ours.mean()), float(eager.mean())),
         bool(places.any()),
+        0.0,
     )
 
 
 def _is_wrong(errors: _Errors) -> bool:
-    (ours, eager), (mean, eager_mean), is_elsewhere = errors
+    (ours, eager), (mean, eager_mean), is_elsewhere, order = errors
     return (
-        is_elsewhere or ours > _TIMES_EAGER * eager + _STEPS or mean > _TIMES_EAGER * eager_mean + _MEAN_STEPS
+        is_elsewhere
+        or ours > _TIMES_EAGER * eager + _STEPS + order / 2
+        or mean > _TIMES_EAGER * eager_mean + _MEAN_STEPS + order / 8
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,7 +58,7 @@ def _name(cure: CallCure) -> str:
 
 
 NO_GAIN, HARM = "there are still 5 compiles", "the results differ"
-ChangesByLine = dict[int, tuple[CallCure, ...]]
+ChangesByLine = Mapping[int, tuple[CallCure, ...]]
 
 
 async def tried(

@@ -68,3 +68,16 @@ def test_a_float_gets_no_promise() -> None:
     )
     (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(rate),)))
     assert "torch then made `rate` dynamic.\n" in f"{finding.message}\n"
+
+
+@pytest.mark.parametrize("names", [("n", "x"), ("steps", "rows")])
+def test_values_of_one_call_that_become_symbolic_are_one_extra_compile(names: tuple[str, str]) -> None:
+    number, tensor = names
+    count = failed(f"{number} was 3, now 4", kind="EQUALS_MATCH", source=number, cause=GuardCause.NUMBER)
+    size = failed(f"{tensor}.size(0) was 8, now 9", source=tensor)
+    symbols = Symbol("s0", number), Symbol("s1", f"{tensor}.size(0)")
+    compiled = Compile("0/1", 0, Outcome.COMPILED, symbols=symbols)
+    (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(count, size),)))
+    assert [hint for hint in finding.hints if "extra compile" in hint] == [
+        f"Expect one extra compile: torch keeps `{number}` and `{tensor}.size(0)` symbolic from their second values on"
+    ]

@@ -38,28 +38,33 @@ def remedies_of_group(
     others = [_remedies(context, root, other) for root, other in _of_other_values(context, group)]
     if not others:
         texts = {remedy.text for remedy in first}
-        return (*first, *(remedy for remedy in _of_later(context, group) if remedy.text not in texts))
+        later = (remedy for remedy in _of_later(context, group) if remedy.text not in texts)
+        return (*_joined(first, is_of_one_call=True), *later)
     tests = advice(_tests_of_state(context, group))
     return _joined(without_parts((*first, *(remedy for remedies in others for remedy in remedies), *tests)))
 
 
-def _joined(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The remedies, with one sentence for all values of which the same is expected."""
+def _joined(remedies: Iterable[FindingRemedy], *, is_of_one_call: bool = False) -> tuple[FindingRemedy, ...]:
+    """The remedies, with one sentence for all values of which the same is expected.
+
+    `is_of_one_call`: the values changed in one call, which was one compile for all of them.
+    """
     joined: dict[object, list[FindingRemedy]] = {}
     for remedy in remedies:
         match = _EXPECTED.fullmatch(remedy.text) if remedy.state is RemedyState.ADVICE else None
         joined.setdefault((match["before"], match["after"]) if match else remedy, []).append(remedy)
-    return tuple(_for_all(items) for items in joined.values())
+    return tuple(_for_all(items, is_of_one_call=is_of_one_call) for items in joined.values())
 
 
-def _for_all(remedies: list[FindingRemedy]) -> FindingRemedy:
+def _for_all(remedies: list[FindingRemedy], *, is_of_one_call: bool) -> FindingRemedy:
     match = _EXPECTED.fullmatch(remedies[0].text)
     if match is None or len(remedies) == 1:
         return remedies[0]
     values = format_list([_EXPECTED.sub(r"\g<value>", remedy.text) for remedy in remedies])
     before, after = match["before"], match["after"]
     if after:
-        before, after = before.replace("one extra compile", "one extra compile for each"), _FROM_EACH
+        each = "" if is_of_one_call else " for each"
+        before, after = before.replace("one extra compile", f"one extra compile{each}"), _FROM_EACH
     return replace(remedies[0], text=f"{before}{values}{after}", about="")
 
 

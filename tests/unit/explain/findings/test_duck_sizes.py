@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Compile, CureKind, CureTrial, Frame, GuardCause, Outcome, Report, Symbol
+from fuselight.shared.report import (
+    Compile,
+    CureKind,
+    CureTrial,
+    Frame,
+    GuardCause,
+    Location,
+    Outcome,
+    Report,
+    Symbol,
+)
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from tests.support.recompilations import DEF, again, failed
@@ -105,7 +115,7 @@ CONV = at(90, path="/env/lib/torch/nn/modules/conv.py", function="forward")
         (("x.size(0)", "y.size(0)"), CONV, ["x.size(0)"]),
     ],
 )
-def test_a_weight_fixes_the_features_alone(names: tuple[str, str], layer: object, told: list[str]) -> None:
+def test_a_weight_fixes_the_features_alone(names: tuple[str, str], layer: Location, told: list[str]) -> None:
     inside = [replace(size(name), stack=(LOOP, layer)) for name in names]
     free = [size(f"{name}.size({n})", name=f"t{n}{name}", value=None) for name in "xy" for n in (0, 1)]
     others = [item for item in free if item.source not in names]

@@ -12,7 +12,7 @@ from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.advice import without_parts
-from fuselight_server.explain.findings.recompilations.changed_containers import NOT_TRIED
+from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
 from tests.support.recompilations import again, failed
 from tests.support.reports import at, report
 

@@ -172,7 +172,7 @@ def _is_told_with_equals(context: Context, compiled: Compile, symbol: Symbol) ->
     """Whether a recompilation's finding says that torch took the size for one with others, and names the line."""
     frame = context.frame_of(compiled)
     equal = taken_for_one(compiled, symbol)
-    return bool(equal and frame is not None) and any(
+    return frame is not None and any(
         f"{size.name}.size({size.dimension})" in equal
         for failure in _failures(context, frame.function, frame.location)
         for size in failure.sizes

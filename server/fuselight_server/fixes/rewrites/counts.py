@@ -44,15 +44,17 @@ def count_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
         yield RefusedRewrite(_KIND, _TITLE, str(error))
 
 
-def _counted(site: Site, node: cst.Call | cst.Subscript) -> cst.BaseExpression | None:
+def _counted(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """The tensor whose elements a selection has a row for, where they are not zero; None for any other."""
     if isinstance(node, cst.Subscript):
         mask = index_of(node)
         seen = site.values(mask) if mask is not None else ()
         is_mask = bool(seen) and all(value.text.startswith(("b8[", "bool[")) for value in seen)
         return mask if is_mask and mask is not None and is_pure(site, node.value) else None
-    function = node.func
-    if not isinstance(function, cst.Attribute) or function.attr.value not in _POSITIONS:
+    function = node.func if isinstance(node, cst.Call) else None
+    if not isinstance(node, cst.Call) or not isinstance(function, cst.Attribute):
+        return None
+    if function.attr.value not in _POSITIONS:
         return None
     if module_of(site, dotted(function.value)) == "torch":
         only = node.args[0] if len(node.args) == 1 else None

@@ -18,7 +18,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Severity
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.breaks.break_texts import _STEPS, first_step, title_of
-from fuselight_server.explain.findings.common.text import shortened
+from fuselight_server.explain.findings.common.text import sentence, shortened
 from tests.support.breaks import FORWARD, FRAMES, compiled
 from tests.support.golden import expect
 from tests.support.recompilations import untried
@@ -257,6 +257,34 @@ def test_a_function_of_python_is_neither_an_extension_nor_a_matter_for_torch(nam
         f"`{name.removeprefix('_')}` is a function of Python, which torch.compile does not trace."
         in finding.message
     )
+
+
+@pytest.mark.parametrize("method", ["isEnabledFor", "warning"])
+def test_a_call_of_a_logger_has_no_words_for_those_who_export(method: str) -> None:
+    given = broken(
+        at(30),
+        gb="GB0291",
+        explanation="logging.Logger methods are not supported for non-export cases.",
+        context=f"method: <Logger app (INFO)>.{method}, args: [`int`]",
+    )
+    (finding,) = findings(report(breaks=(given,)))
+    assert finding.title.endswith("logging calls are not traced")
+    assert "export" not in finding.message
+    assert "args:" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("this line means the CPU", "This line means the CPU."),
+        ("torch's own code", "Torch's own code."),
+        ("f'cuda:{rank}' means the CPU", "f'cuda:{rank}' means the CPU."),
+        ("b'cuda' is no device", "b'cuda' is no device."),
+        ("x.cuda() means the CPU", "x.cuda() means the CPU."),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_where_it_begins_with_a_word(text: str, shown: str) -> None:
+    assert sentence(text) == shown
 
 
 def test_a_function_of_a_library_in_c_keeps_the_hint_for_extensions() -> None:

@@ -451,6 +451,7 @@ _SAID_BY_TITLE = re.compile(
     r"This is (?:currently )?not supported\.?\s*$|Dynamo does not support this\.?\s*$|"
     r"Operator `[^`]+`'s output shape depends on input Tensor data|"
     r"User-inserted graph break\. Message: None|"
+    r"logging\.Logger methods are not supported for non-export cases|"
     r"Dynamo does not know how to trace builtin operator `(?:print|input|open|eval|exec|breakpoint)` with argument"
 )
 

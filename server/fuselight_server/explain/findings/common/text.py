@@ -139,7 +139,7 @@ def sentence(text: str) -> str:
     text = text.strip()
     if not text:
         return text
-    if text[0].islower() and re.match(r"[a-z]+[ ,']", text):
+    if text[0].islower() and re.match(r"[a-z]+([ ,]|'s\b)", text):
         text = text[0].upper() + text[1:]
     return text if text[-1] in ".!?:`)" and text[-1] not in "`)" else text + "."
 

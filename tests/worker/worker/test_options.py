@@ -195,6 +195,7 @@ def test_a_hard_coded_cuda_device_runs_on_the_cpu_with_its_lines(live: LiveWorke
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device: nothing is redirected")
 def test_a_cuda_api_without_a_cpu_counterpart_fails_on_its_line(live: LiveWorker) -> None:
-    source = "import torch\n# fuselight: f(f32[2])\ndef f(x):\n    return x\nP = torch.cuda.get_device_properties(0)\n"
+    source = "import torch\n# fuselight: f(f32[2])\ndef f(x):\n    return x\n"
+    source += "P = torch.cuda.caching_allocator_alloc(8)\n"
     failure = live.failure(source)
     assert (failure.culprit, failure.phase, failure.stack[0].line) == (Culprit.USER, "import", 5)

@@ -124,6 +124,7 @@ def workers() -> list[psutil.Process]:
     return [child for server in servers for child in server.children()]
 
 
+@pytest.mark.corpora  # the example of the README is cured by the same calls
 def test_a_client_with_a_handshake_gets_a_verified_fix_by_one_worker(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL)

@@ -189,6 +189,7 @@ def normalized(x: torch.Tensor, eps: float) -> torch.Tensor:
     return torch.nn.functional.layer_norm(x, (8,), eps=eps) + x
 
 
+@pytest.mark.corpora
 def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
     """Where a dynamic float has to be fixed to its value, the backend has Dynamo capture the frame again."""
     build = builder(lambda: normalized, X, 0.1)

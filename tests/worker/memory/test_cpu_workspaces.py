@@ -15,8 +15,6 @@ from fuselight.adapters.torch_api.allocator_history import recorded_history
 from fuselight.adapters.torch_api.cpu_workspaces import inside_operator_of_cpu
 
 pytestmark = pytest.mark.torch
-HAS_BLOCKS = "AVX512" in torch.backends.cpu.get_cpu_capability()
-"""Whether oneDNN is as it was measured."""
 CLOSE = 4096
 """Bytes of numbers for channels and threads."""
 
@@ -104,8 +102,6 @@ def test_a_loss_has_what_is_reduced() -> None:
     ids=["3x3", "1x1", "depthwise", "padded"],
 )
 def test_a_convolution_has_blocks_of_channels(layer: nn.Conv2d) -> None:
-    if not HAS_BLOCKS:
-        pytest.skip("oneDNN has other blocks on this processor")
     with Inside("convolution", "convolution_backward") as inside:
         gradients_of(layer, numbers(2, layer.in_channels, 32, 32))
     check(inside.seen, "convolution", "convolution_backward", part=0.1)
@@ -114,8 +110,6 @@ def test_a_convolution_has_blocks_of_channels(layer: nn.Conv2d) -> None:
 @pytest.mark.parametrize("shape", [(5, 3, 20, 24), (12, 2, 32, 8), (3, 4, 8, 64)])
 def test_an_lstm_keeps_gates_and_states(shape: tuple[int, int, int, int]) -> None:
     """Steps, batch, size of the input and of the state: what is kept is that of oneDNN to the byte."""
-    if not HAS_BLOCKS:
-        pytest.skip("oneDNN has another workspace on this processor")
     from fuselight.adapters.torch_api.cpu_workspaces import lstm_kept  # noqa: PLC0415 - only here
 
     steps, batch, size, hidden = shape

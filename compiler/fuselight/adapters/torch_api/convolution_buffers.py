@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-_BLOCK = 16
-"""Channels of a block of oneDNN."""
+_BLOCK = 16 if "AVX512" in torch.backends.cpu.get_cpu_capability() else 8
+"""Channels of a block of oneDNN: a vector of float32."""
 _UNBLOCKED = 4
 """An input with so few channels, as an image, is read as it is."""
 _HALF_CHANNELS = 8

@@ -16,9 +16,7 @@ import gc
 import importlib.metadata
 import json
 import multiprocessing
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -131,20 +129,7 @@ def record(path: Path, estimates: Path, seconds: float) -> None:
     began = time.monotonic()
     parts = [path.with_suffix(f".{index}.jsonl") for index in range(PROCESSES)]
     command = [sys.executable, "-m", "benchmarks.studies.memory_of_libraries", "--estimates", str(estimates)]
-    processes = [
-        subprocess.Popen(
-            [*command, "--part", str(index)],
-            stdout=part.open("w", encoding="utf-8"),
-            env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"},
-        )
-        for index, part in enumerate(parts)
-    ]
-    for process in processes:
-        try:
-            process.wait(max(1.0, seconds - (time.monotonic() - began)))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    record_memory_steps.run_parts(command, parts, seconds)
     known = {}
     for part in parts:
         for line in part.read_text(encoding="utf-8").splitlines():

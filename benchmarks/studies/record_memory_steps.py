@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,25 @@ def record_part(index: int, estimates: dict[tuple[str, str, str], int]) -> None:
                 print(json.dumps(row), flush=True)
 
 
+def run_parts(command: Sequence[str], parts: Sequence[Path], seconds: float) -> None:
+    """Run `command --part INDEX` for each file at once, with its output there, and end what takes longer."""
+    ends = time.monotonic() + seconds
+    processes = [
+        subprocess.Popen(
+            [*command, "--part", str(index)],
+            stdout=part.open("w", encoding="utf-8"),
+            env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"},
+        )
+        for index, part in enumerate(parts)
+    ]
+    for process in processes:
+        try:
+            process.wait(max(1.0, ends - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def main() -> None:
     """Record every model and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -139,20 +159,7 @@ def main() -> None:
     parts = [options.file.with_suffix(f".{index}.jsonl") for index in range(PROCESSES)]
     command = [sys.executable, "-m", "benchmarks.studies.record_memory_steps", str(options.file)]
     command += ["--estimates", str(options.estimates)] if options.estimates is not None else []
-    processes = [
-        subprocess.Popen(
-            [*command, "--part", str(index)],
-            stdout=part.open("w", encoding="utf-8"),
-            env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"},
-        )
-        for index, part in enumerate(parts)
-    ]
-    for process in processes:
-        try:
-            process.wait(max(1.0, options.seconds - (time.monotonic() - began)))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    run_parts(command, parts, options.seconds)
     rows = [
         json.loads(line) for part in parts for line in part.read_text().splitlines() if line.endswith("}")
     ]

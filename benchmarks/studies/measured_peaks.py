@@ -57,8 +57,8 @@ The targets are those of `benchmarks/studies/peak_targets.py`.
   channels of a convolution; what a product copies, as the gradient of a sum.
 - Recurrent: oneDNN keeps gates and states of an LSTM in a workspace, which has no size on fake tensors: the table has its
   size for float32. `torch.compile` leaves the layer as it is.
-- The table is that of an x86 processor with AVX-512. Products and attention of bfloat16 have further copies, of up to a
-  few times their inputs, which it lacks.
+- The table is that of an x86 processor with AVX-512; blocks of channels are those of AVX2 where it is that. Products and
+  attention of bfloat16 have further copies, of up to a few times their inputs, which it lacks.
 """
 BENCH_HEAD = """\
 # Peaks of tensors in benchmarks

@@ -309,11 +309,10 @@ def _callers(context: Context, calls: Sequence[ComparedCall], finding: Finding) 
     """The lines of the calls that differ, each once."""
     known = {(finding.span.path, finding.span.line)}
     known |= {(related.span.path, related.span.line) for related in finding.related}
-    counts: dict[Location, int] = {}
-    for call in calls:
-        if call.caller is not None and (call.caller.path, call.caller.line) not in known:
-            counts[call.caller] = counts.get(call.caller, 0) + 1
-    for caller, count in counts.items():
-        if context.is_user_file(caller.path):
-            times = f" ({format_count(count, 'call')})" if count > 1 else ""
-            yield Related(span_of(caller), f"the call whose results differ{times}")
+    at_line: dict[tuple[str, int], list[Location]] = {}
+    for caller in (call.caller for call in calls if call.caller is not None):
+        if (caller.path, caller.line) not in known and context.is_user_file(caller.path):
+            at_line.setdefault((caller.path, caller.line), []).append(caller)
+    for callers in at_line.values():
+        times = f" ({format_count(len(callers), 'call')})" if len(callers) > 1 else ""
+        yield Related(span_of(callers[0]), f"the call whose results differ{times}")

@@ -276,6 +276,18 @@ def test_the_summary_never_hides_what_was_not_compared(results: ResultComparison
     assert results_in_words(results) == words
 
 
+def test_a_line_with_two_calls_is_one_caller() -> None:
+    first = replace(WRONG, first=(at(20, function="forward"),))
+    calls = (
+        replace(compared_call(0, first), caller=replace(at(40, function="step"), column=4)),
+        replace(compared_call(1, first), caller=replace(at(40, function="step"), column=19)),
+    )
+    (finding,) = findings_of(*calls)
+    assert [related.message for related in finding.related if related.span.line == 40] == [
+        "the call whose results differ (2 calls)"
+    ]
+
+
 ORIGIN = NonFiniteOrigin((at(20),), "div", "0, 0", ("input 0",), at(18))
 
 

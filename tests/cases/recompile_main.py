@@ -39,6 +39,14 @@ class Counter(nn.Module):
         return x + self.calls
 
 
+class ClassCounter(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1  # warning: [FL201] "self.calls was 0, now 1"
+        return x + self.calls
+
+
 class Activation(nn.Module):
     def __init__(self):
         super().__init__()
@@ -150,9 +158,10 @@ if __name__ == "__main__":
     attribute.scale = 3
     compiled(x)
 
-    compiled = torch.compile(Counter())
-    for _ in range(3):
-        compiled(x)
+    for counter in (Counter(), ClassCounter()):
+        compiled = torch.compile(counter)
+        for _ in range(3):
+            compiled(x)
 
     activation = Activation()
     compiled = torch.compile(activation)

@@ -114,7 +114,7 @@ class Swapped(nn.Module):
         return x + 1
 
     def forward(self, x):
-        return self.helper(x) * 2  # warning: [FL201] "self.helper was absent, now set"
+        return self.helper(x) * 2  # warning: [FL201] "self.helper was Swapped.helper, now <lambda>"
 
 
 def keep(module, args, output=None):

@@ -47,8 +47,12 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b___(?:dataclass|namedtuple)_fields\(([^()]*)\)"), r"the fields of \1"),
     (re.compile(r"\.__code__$"), ""),
     (re.compile(r"\b___get_torch_function_mode_stack_at\((\d+)\)"), r"torch function mode \1"),
-    (re.compile(r"\btype\(([^()]*)\)\.__mro__\[\d+\]\.__dict__\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
-    (re.compile(r"\bdict\(type\(([^()]*)\)\.__dict__\)\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
+    (
+        re.compile(
+            r"\b(?:dict\()?type\(([^()]*)\)(?:\.__mro__\[\d+\])?(?:\.__dict__\)?\[(['\"])(\w+)\2\]|\.(?!__)(\w+))"
+        ),
+        r"\1.\3\4",
+    ),
     (re.compile(r"\b__import_(\w+)"), "@import@"),
     (re.compile(r"\blen\(([^()]+)\._(forward|backward)_hooks\)"), r"the number of \2 hooks of \1"),
     (re.compile(r"\blen\(([^()]+)\._(forward|backward)_pre_hooks\)"), r"the number of \2 pre-hooks of \1"),

@@ -136,7 +136,10 @@ def test_no_name_that_only_torch_knows_is_shown(text: str, words: str | None) ->
         ("___namedtuple_fields(L['a'])", "the fields of a"),
         ("___from_numpy(L['a'])", "a"),
         ("dict.__getitem__(L['a'], list(dict.keys(L['a']))[0])", "a[list(a)[0]]"),
-        ("dict(type(L['a']).__dict__)['value']", "type(a).value"),
+        ("dict(type(L['a']).__dict__)['value']", "a.value"),
+        ("type(L['a']).__mro__[1].__dict__['value']", "a.value"),
+        ("type(L['a']).value", "a.value"),
+        ("type(L['a']).__name__", "type(a).__name__"),
     ],
 )
 def test_functions_of_guards_are_in_words(source: str, words: str) -> None:

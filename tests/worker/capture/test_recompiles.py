@@ -42,7 +42,11 @@ CASES = (
     ("attribute enum", GuardCause.VALUE, "return x + 1 if a.b is Way.UP else x - 1", "f(ones(4), SimpleNamespace(b=Way.DOWN))", "f(ones(4), SimpleNamespace(b=Way.UP))", "a.b was Way.DOWN, now Way.UP", "a.b is Way.UP"),
     ("grad mode", GuardCause.GLOBAL_STATE, "return x + 1", "f(ones(4))", "no_grad(f, ones(4))", "grad mode was on, now off", None),
     ("default dtype", GuardCause.GLOBAL_STATE, "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype was float32, now float64", None),
-    ("attribute", GuardCause.MISSING, "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
+    ("attribute", GuardCause.MISSING, "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now [1]", "hasattr"),
+    ("number attribute", GuardCause.NUMBER, "return x + getattr(a, 'b', 0)", "f(ones(4), Box())", "f(ones(4), Box(b=3))", "a.b was absent, now 3", "getattr"),
+    ("attribute of the class", GuardCause.NUMBER, "return x * a.size", "f(ones(4), Box())", "f(ones(4), Box(size=2))", "a.size was 1, now 2", "a.size"),
+    ("none of the class", GuardCause.NONE, "return x + 1 if a.table is None else x + a.table", "f(ones(4), Box())", "f(ones(4), Box(table=ones(4)))", "a.table was None, now a float32 tensor of shape [4]", "a.table is None"),
+    ("list of the class", GuardCause.LENGTH, "return x * len(a.seen)", "f(ones(4), box)", "f(ones(4), box.with_seen())", "len(a.seen) was 1, now 2", "len(a.seen)"),
     ("global", GuardCause.NUMBER, "return x * FLAG", "f(ones(4))", "flagged(f, ones(4))", "FLAG was 1, now 2", "FLAG"),
     ("variable", GuardCause.VALUE, "return x * len(os.environ['FUSELIGHT_A'])", "with_variables(f, 'a')", "with_variables(f, 'bc')", "os.environ['FUSELIGHT_A'] was 'a', now 'bc'", "os.environ"),
     ("deleted variable", GuardCause.MISSING, "return x * len(os.environ.get('FUSELIGHT_A', ''))", "with_variables(f, 'a')", "f(ones(4))", "os.environ['FUSELIGHT_A'] was set, now it is not", "os.environ"),
@@ -105,8 +109,17 @@ def test_the_difference(
         FLAG = 1
 
         class Box:
+            size, table, seen = 1, None, [0]
+
+            def __init__(self, **own):
+                self.__dict__ |= own
+
             def with_b(self):
-                self.b = 1
+                self.b = [1]
+                return self
+
+            def with_seen(self):
+                self.seen.append(1)
                 return self
 
         box = Box()

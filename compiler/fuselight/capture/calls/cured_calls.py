@@ -223,13 +223,8 @@ def _read(subject: str) -> tuple[str, list[Step], bool]:
         node: ast.expr = ast.parse(subject, mode="eval").body
         steps: list[Step] = []
         while not isinstance(node, ast.Name):
-            if isinstance(node, ast.Attribute):
-                steps.insert(0, (True, node.attr))
-            elif isinstance(node, ast.Subscript):
-                steps.insert(0, (False, ast.literal_eval(node.slice)))
-            else:
-                raise CureError(f"`{subject}` is not a variable, an attribute or an element")
-            node = node.value
+            step, node = _last_step(node)
+            steps.insert(0, step)
     except (SyntaxError, ValueError, RecursionError):
         raise CureError(f"`{subject}` is not a variable, an attribute or an element") from None
     name, is_global = node.id, False
@@ -240,6 +235,25 @@ def _read(subject: str) -> tuple[str, list[Step], bool]:
     return name, steps, is_global
 
 
+def _last_step(node: ast.expr) -> tuple[Step, ast.expr]:
+    """The last step of an expression, and what it starts from. Raises CureError if it is not such a step.
+
+    An entry of a namespace is an attribute: that of a class refuses to be written.
+    """
+    if isinstance(node, ast.Attribute):
+        return (True, node.attr), node.value
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "type":
+        return (True, "__class__"), node.args[0]
+    if not isinstance(node, ast.Subscript):
+        raise CureError(f"`{ast.unparse(node)}` is not a variable, an attribute or an element")
+    key, owner = ast.literal_eval(node.slice), node.value
+    if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "dict":
+        owner = owner.args[0]
+    if isinstance(owner, ast.Attribute) and owner.attr == "__dict__":
+        return (True, key), owner.value
+    return (False, key), owner
+
+
 def _replaced(value: Any, steps: list[Step], change: Callable[[Any], Any]) -> Any:
     """The value with what is at the steps changed; lists, dicts and objects are changed in place, tuples are copied."""
     if not steps:
@@ -247,8 +261,8 @@ def _replaced(value: Any, steps: list[Step], change: Callable[[Any], Any]) -> An
     (is_attribute, key), rest = steps[0], steps[1:]
     try:
         before = getattr(value, key) if is_attribute else value[key]
-    except (KeyError, IndexError):
-        return value  # a call without it, as of a keyword argument
+    except (KeyError, IndexError, AttributeError):
+        return value  # a call without it, as of a keyword argument, or before the attribute is set
     except Exception as error:  # noqa: BLE001 - a property of the user's can raise anything
         raise CureError(f"`{key}` cannot be read: {type(error).__name__}: {error}") from None
     after = _replaced(before, rest, change)

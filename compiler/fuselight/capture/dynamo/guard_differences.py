@@ -7,9 +7,9 @@ unknown value is None; the text then states only what was checked.
 from __future__ import annotations
 
 import ast
-import collections
 import enum
 import functools
+import inspect
 import json
 import math
 import re
@@ -22,10 +22,10 @@ import torch
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import stacks
 from fuselight.capture.dynamo.key_differences import KeyDifference, key_differences
+from fuselight.capture.dynamo.value_words import full_kind, kind_name, short
 from fuselight.shared.report import GuardCause, GuardFailure, SizeChange, StaticSizes
 from fuselight.shared.torch_texts import in_user_words, membership
 
-_SHORT = 80
 _ENVIRON = "environ"
 _NAMESPACE = ".__dict__"
 _TENSOR_CHECK = "check_tensor("
@@ -58,10 +58,7 @@ _BY_NAME = {
     "backend": GuardCause.BACKEND,
 }
 """Attributes whose guards check a value, by what the value decides."""
-_ADDRESS = re.compile(r"^<.* at 0x[0-9a-fA-F]+>$", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
-_LARGE = (torch.Tensor, torch.nn.Module, list, tuple, dict, set, frozenset)
-"""What a line has no place for inside a container."""
 
 
 def changed(what: str, was: str, now: str, cause: GuardCause) -> GuardFailure:
@@ -75,57 +72,6 @@ def _difference(
 ) -> GuardFailure:
     """`text` is whole words; `was` and `now` are those of its first part. Which guard it is, the caller adds."""
     return GuardFailure("", "", "", text, was, now, cause=cause)
-
-
-def short(value: object) -> str:
-    """A value in few words: shapes for tensors, names for functions and classes, a bounded repr for the rest."""
-    if isinstance(value, torch.Tensor):
-        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {list(value.shape)}"
-    if isinstance(value, torch.nn.Module):
-        return f"a {type(value).__name__}"
-    name = object_name(value)
-    if name is not None:
-        return name
-    if isinstance(value, (list, tuple, dict, set, frozenset, collections.deque)):
-        items = value.values() if isinstance(value, dict) else value
-        if len(value) > 4 or any(isinstance(item, _LARGE) for item in items):  # noqa: PLR2004 - more do not fit a line
-            return f"a {type(value).__name__} of {len(value)}"
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 - the user's __repr__
-        text = object.__repr__(value)
-    if _ADDRESS.search(text):  # which no reader knows, and which differs in each run
-        return f"a {kind_name(value)}"
-    return text if len(text) <= _SHORT and "\n" not in text else f"{text.splitlines()[0][: _SHORT - 3]}..."
-
-
-def object_name(value: object) -> str | None:
-    """The name of an object that is guarded by identity; None if it has no name."""
-    if isinstance(value, enum.Enum):
-        return str(value)
-    qualname = getattr(value, "co_qualname", None) or getattr(value, "__qualname__", None)
-    if not isinstance(qualname, str):
-        name = getattr(value, "co_name", None)
-        return name if isinstance(name, str) else None
-    if qualname.startswith("_VariableFunctionsClass."):
-        return f"torch.{qualname.partition('.')[2]}"
-    return _as_in_source(getattr(value, "__module__", None), qualname)
-
-
-def _as_in_source(module: str | None, qualname: str) -> str:
-    """`make_net.<locals>.Net` as `Net`, the name that the function itself has for it."""
-    *outer, name = qualname.split("<locals>.")
-    return name if outer or module in {None, "builtins", "__main__"} else f"{module}.{name}"
-
-
-def kind_name(value: object) -> str:
-    """The type of a value, as `list` or `torch.nn.modules.linear.Linear`."""
-    return _as_in_source(type(value).__module__, type(value).__qualname__)
-
-
-def full_kind(value: object) -> str:
-    """The type of a value as the text of a guard on it has it: `__main__.make_net.<locals>.Net`."""
-    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def metadata_of(value: object) -> str | None:
@@ -164,12 +110,13 @@ def explain(  # noqa: PLR0911 - one return a form of guard
         return explain_tensor(part, value)[0]
     if match := _IDENTITY.match(part):
         return _explain_identity(match, value, objects)
+    if (attribute := new_attribute(part)) is not None:
+        return _attribute_set(attribute, evaluate)
     if member := membership(part):
         key, where, is_absent = member
         key = key.removeprefix("b") if where.endswith(_ENVIRON) else key
         if where.endswith(_NAMESPACE) and (name := key.strip("'\"")).isidentifier():
-            was, now = ("absent", "set") if is_absent else ("set", "absent")
-            return changed(f"{where.removesuffix(_NAMESPACE)}.{name}", was, now, GuardCause.MISSING)
+            return changed(f"{where.removesuffix(_NAMESPACE)}.{name}", "set", "absent", GuardCause.MISSING)
         was, now = ("not ", "") if is_absent else ("", " not")
         return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if match := _HAS.match(part):
@@ -323,14 +270,39 @@ def _cause_of_name(where: str) -> GuardCause | None:
 
 def _explain_attribute(match: re.Match[str]) -> GuardFailure:
     where, name = in_user_words(match["source"]), match["name"]
-    was_there = not match["absent"] and match["value"] != "False"
     if name in _MARKS:
+        was_there = not match["absent"] and match["value"] != "False"
         return _difference(
             f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
         )
-    if was_there:
-        return changed(f"{where}.{name}", "set", "absent", GuardCause.MISSING)
-    return changed(f"{where}.{name}", "absent", "set", GuardCause.MISSING)
+    return changed(f"{where}.{name}", "set", "absent", GuardCause.MISSING)
+
+
+def new_attribute(part: str) -> str | None:
+    """`L['a'].b` of a guard that the object had no attribute `b` of its own; None for any other."""
+    match = _NO_ATTRIBUTE.fullmatch(part)
+    name = match and (match["name"] or match["key"])
+    return f"{match['owner'] or match['of']}.{name}" if match and name not in _MARKS else None
+
+
+_NO_ATTRIBUTE = re.compile(
+    r"not ___dict_contains\('(?P<key>\w+)', (?P<of>.+)\.__dict__\)"
+    r"|(?P<absent>not )?hasattr\((?P<owner>.*), '(?P<name>\w+)'\)(?(absent)(?: == True)?| == False)"
+)
+
+
+def _attribute_set(expression: str, evaluate: Callable[[str], object]) -> GuardFailure:
+    """What the call has set on an object: in place of the value of its class, or of none at all."""
+    owner, _, name = expression.rpartition(".")
+    now = _evaluated_text(expression, evaluate) or "set"
+    cause = GuardCause.NUMBER if _NUMBER.fullmatch(now) else GuardCause.MISSING
+    try:
+        value = inspect.getattr_static(type(evaluate(owner)), name)
+    except Exception:  # noqa: BLE001 - the class gives none, or the object cannot be read
+        return changed(in_user_words(expression), "absent", now, cause)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return _explain_expression(f"{expression} == {value!r}", evaluate)
+    return changed(in_user_words(expression), short(value), now, GuardCause.OBJECT)
 
 
 def explain_global_state(part: str) -> GuardFailure:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.inductor import artifacts
-from fuselight.capture.dynamo import guard_differences, stacks
+from fuselight.capture.dynamo import guard_differences, stacks, value_words
 from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Guard, GuardPlace, Location, Stack
@@ -167,7 +167,7 @@ def _note_object(guard: Any, objects: dict[int, str], scope: Mapping[str, object
     value = reference() if callable(reference) else None
     if value is None:  # an enum's member has no weak reference; an argument of the frame can be looked up
         value = scope.get(artifacts.local_name(guard) or "")
-    name = None if value is None else guard_differences.object_name(value)
+    name = None if value is None else value_words.object_name(value)
     if name is None:
         return
     objects[id(value)] = name

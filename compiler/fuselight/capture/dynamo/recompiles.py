@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.inductor import artifacts
-from fuselight.capture.dynamo import guard_differences, stacks
+from fuselight.capture.dynamo import guard_differences, stacks, value_words
 from fuselight.capture.dynamo.guards import Births
 from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.shared import torch_texts
@@ -278,7 +278,7 @@ def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFail
         value = eval(source, {}, names)  # noqa: S307 - torch wrote it, and evaluates it in the same way
     except Exception:  # noqa: BLE001 - what cannot be read is not known to exist again
         return None
-    if before != guard_differences.full_kind(value):
+    if before != value_words.full_kind(value):
         return None
     words = torch_texts.in_user_words(source)
     again = guard_differences.created_again(words, value)
@@ -411,11 +411,9 @@ def _leaf_failures(
             or table.by_source.get(source.removesuffix(".__code__"))
             or born_in_comment(text, table.paths, is_above=reader.is_above(part))
         )
-        specialized = (
-            None
-            if source
-            else guard_differences.specialized_number(part) or guard_differences.strided_tensor(part)
-        )
+        specialized = guard_differences.new_attribute(part)
+        if not source:
+            specialized = guard_differences.specialized_number(part) or guard_differences.strided_tensor(part)
         guarded = source if specialized is None else specialized
         born = born or table.by_source.get(guarded, ())
         for difference in _differences(part, source, value, reader, table):

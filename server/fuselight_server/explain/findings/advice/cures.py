@@ -61,7 +61,7 @@ def cures_for(
     whose = _whose(context, recompilation)
     case = _Case(context, recompilation, failure)
     changes = [*(cures(case) if cures is not None else ())]
-    if failure.cause in _MADE_ONCE and case.is_made_once:
+    if (failure.cause in _MADE_ONCE or failure.was == "absent") and case.is_made_once:
         changes.append(case.first_call())
     candidates = tuple(dataclasses.replace(item, whose=whose) for item in changes)
     if arguments is None:

@@ -243,6 +243,33 @@ def test_the_last_carried_value_is_that_of_the_expression_and_those_before_wait_
     assert finding.title == f"recompiled: {named if is_last else other} was 3, now 4"
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("    ends = [int(n) for n in sizes]", "ends[0]"),
+        ("    return [int(n) for n in sizes][0] * x", "the value of `[int(n) for n in sizes][0]` on line 25"),
+    ],
+)
+def test_after_a_break_in_a_comprehension_its_result_is_carried_over(line: str, value: str) -> None:
+    """Before Python 3.12, a comprehension is also compiled alone and breaks there: no part follows that break."""
+    carried = failed("___stack0[0] was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=())
+    start, end = line.index("int(") - 1, line.index("sizes") + len("sizes") + 1
+    inside = at(25, (start + 1, start + 7), function="<listcomp>")
+    whole = broken(at(25, (start, end), function="forward"), inside, gb="GB0124")
+    alone = broken(inside, gb="GB0124", compile_id="1/0", frame_function="Net.forward.<listcomp>")
+    ids = ("0/0", "1/0", "2/0", "2/1")
+    compiles = tuple(Compile(name, int(name[0]), Outcome.COMPILED) for name in ids)
+    facts = report(
+        frames=(WHOLE, Frame("Net.forward.<listcomp>", inside), PART), compiles=compiles,
+        recompiles=(again(carried, compile_id="2/1"),), breaks=(whole, alone),
+    )  # fmt: skip
+    text = dict.fromkeys(range(1, 25), "\n") | {20: "def forward(self, x, sizes):\n", 25: line}
+    (finding,) = (
+        item for item in findings(facts, read_line=lambda _, n: text.get(n)) if item.code == "FL201"
+    )
+    assert finding.title == f"recompiled: {value} was 3, now 4"
+
+
 def test_a_long_expression_is_cut() -> None:
     carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=())
     text = f"    return int({'x.abs()' + '.abs()' * 20}.item()) + 1"

@@ -64,6 +64,14 @@ def test_what_a_string_selects_is_passed_in() -> None:
     assert "`self.side` as a tensor" not in finding.message
 
 
+def test_each_entry_that_a_string_selects_is_passed_in() -> None:
+    body = "return x * self.gain[self.side] + BIAS[self.side] * self.gain[self.side]"
+    hint = shown(of_each_object(text()), body).hints[0]
+    assert hint.startswith(
+        "Pass `self.gain[self.side]` and `BIAS[self.side]` in as arguments, a number as a tensor"
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -71,10 +79,12 @@ def test_what_a_string_selects_is_passed_in() -> None:
         "act = ACT[self.side]\nreturn act(x)",
         "self.cells[self.side] = x",
         "self.cells[self.side] += x",
+        "if self.side in self.names:\n    x = x * self.gain[self.side]\nreturn x",
+        "return ACT[self.side](x * self.gain[self.side])",
     ],
-    ids=["called", "called by a name", "written", "added to"],
+    ids=["called", "called by a name", "written", "added to", "tested too", "one of two called"],
 )
-def test_a_function_that_a_string_selects_and_an_entry_that_is_written_are_not_passed_in(body: str) -> None:
+def test_a_string_that_does_more_than_select_values_is_not_replaced_by_what_it_selects(body: str) -> None:
     finding = shown(of_each_object(text()), body)
     assert finding.hints[0] == "Expect one compile for each string: `'left'` and `'right'` so far"
 

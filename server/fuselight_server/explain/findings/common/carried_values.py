@@ -85,7 +85,10 @@ def code_of(compile_id: str) -> str:
 def _breaks_on(context: Context, function: Location, line: int) -> Iterator[Break]:
     for graph_break in context.report.breaks:
         at = graph_break.stack[0] if graph_break.stack else None
-        if at is not None and at.path == function.path and at.line <= line <= (at.end_line or at.line):
+        if at is None or at.path != function.path or not at.line <= line <= (at.end_line or at.line):
+            continue
+        # A comprehension is a function of its own before Python 3.12: no other code resumes after a break in it.
+        if at.function == function.function or not (at.function or "").startswith("<"):
             yield graph_break
 
 

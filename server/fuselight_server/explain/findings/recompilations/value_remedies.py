@@ -97,8 +97,8 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     expected = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
     outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
     first = (
-        f"Pass `{selected}` in as an argument, a number as a tensor: compiled code then does not read the string. "
-        "A function or a module in its place is guarded as the string is"
+        f"Pass {format_list(selected)} in as {'arguments' if selected[1:] else 'an argument'}, a number as a tensor: "
+        "compiled code then does not read the string. A function or a module in its place is guarded as the string is"
         if selected
         else _lookup_step(context, failure) or expected
     )
@@ -137,46 +137,56 @@ def _isolates(context: Context) -> bool:
     return release(context.report.versions.torch or "") >= _ISOLATES
 
 
-def _selected(context: Context, failure: GuardFailure) -> str:
-    """The expression that the string selects from a dict, as `batch[self.key]`; empty if it does something else.
-
-    An entry that is called is no tensor, and one that is written is not passed in.
-    """
-    read = context.innermost_user_frame(failure.born)
-    tree = tree_around(context, read) if read is not None else None
-    nodes = list(ast.walk(tree or ast.Module([], [])))
-    unfit = _called(nodes)
-    entries = [
-        node
-        for node in nodes
-        if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == failure.source
-    ]
-    unfit |= {ast.unparse(node) for node in entries if not isinstance(node.ctx, ast.Load)}
-    return next((text for text in map(ast.unparse, entries) if text not in unfit), "")
+def _selected(context: Context, failure: GuardFailure) -> list[str]:
+    """What the string selects, as `batch[self.key]`; empty if the function does something else with it."""
+    return _only_entries(_nodes_around(context, context.innermost_user_frame(failure.born)), failure.source)
 
 
 def _lookup_step(context: Context, failure: GuardFailure) -> str:
     """What to do about a string that a function gets and looks up in Python data; empty if it does something else."""
     read = context.innermost_user_frame(failure.born)
-    tree = tree_around(context, read) if read is not None else None
-    nodes = list(ast.walk(tree or ast.Module([], [])))
+    nodes = _nodes_around(context, read)
     parameters = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    entries = (
-        ast.unparse(node)
+    keys = (
+        node.slice.id
         for node in nodes
         if isinstance(node, ast.Subscript)
-        and isinstance(node.ctx, ast.Load)
         and isinstance(node.slice, ast.Name)
         and node.slice.id in parameters
         and read is not None
         and node.lineno == read.line
     )
-    called = _called(nodes)
-    lookup = next((entry for entry in entries if entry not in called and "`" not in entry), "")
-    return lookup and (
-        f"Look up `{lookup}` outside the compiled code, and pass in the result, indices as a tensor: compiled code "
-        "then reads no string"
+    lookups = next(filter(None, (_only_entries(nodes, key) for key in keys)), [])
+    if not lookups:
+        return ""
+    return (
+        f"Look up {format_list(lookups)} outside the compiled code, and pass in the result, indices as a tensor: "
+        "compiled code then reads no string"
     )
+
+
+def _nodes_around(context: Context, read: Location | None) -> list[ast.AST]:
+    tree = tree_around(context, read) if read is not None else None
+    return list(ast.walk(tree or ast.Module([], [])))
+
+
+def _only_entries(nodes: list[ast.AST], key: str) -> list[str]:
+    """The entries that a key selects; empty if it is read for anything else, or one is called or written.
+
+    An entry that is called is no tensor, and one that is written is not passed in.
+    """
+    entries = [node for node in nodes if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == key]
+    reads = [
+        node
+        for node in nodes
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, ast.Load)
+        and ast.unparse(node) == key
+    ]
+    texts = list(dict.fromkeys(map(ast.unparse, entries)))
+    is_fit = len(reads) == len(entries) and all(isinstance(node.ctx, ast.Load) for node in entries)
+    is_fit = is_fit and not _called(nodes).intersection(texts) and "`" not in "".join(texts)
+    return [f"`{text}`" for text in texts] if is_fit else []
 
 
 def _called(nodes: list[ast.AST]) -> set[str]:

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.inputs import DirectiveError, parse_directive
-from fuselight.shared.inputs.records import call_text, is_resumed, owner_of, text_of_call
+from fuselight.shared.inputs.records import ConstructorCalls, call_text, is_resumed, owner_of, text_of_call
 from fuselight.shared.kernel_calls import (
     MAX_CALLS,
     KernelCall,
@@ -27,7 +27,6 @@ from fuselight.shared.report import is_user_file, text_key
 
 if TYPE_CHECKING:
     from fuselight.notebook.cells import KernelCells
-    from fuselight.shared.inputs.records import ConstructorCalls
 
 OFF = "FUSELIGHT_NO_RECORDED_CALLS"
 """The environment variable that turns recording of calls off."""

@@ -13,10 +13,7 @@ import itertools
 import json
 import re
 import zlib
-from typing import TYPE_CHECKING, Any, Literal, overload
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
+from typing import Any, BinaryIO, Literal, overload
 
 MAX_DEPTH = 200
 """Lists and objects of JSON in each other: ours have twenty."""

@@ -7,12 +7,10 @@ changes what the kernel computes. Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.kernel_forms import memory_accesses
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Assembled, Device, OwnKernel
+from fuselight.shared.report import Assembled, Device, OwnKernel
 
 LOW_OCCUPANCY = 0.25
 """Part of a multiprocessor's warps up to which occupancy is low."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from fuselight.shared.report import MARK, TIMEOUT, ScriptOutcome, ScriptState
 from fuselight.shared.worker_protocol import ended_how
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 HIDDEN = ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT")
 """Variables that a program does not get: it is run as on another machine."""

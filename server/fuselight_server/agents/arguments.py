@@ -5,14 +5,12 @@ Invariant: a tool sees only arguments that fit its declaration; whatever does no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fuselight_server.agents.protocol.messages import has_lone_surrogate
 from fuselight_server.commands.options import suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Kind: TypeAlias = Literal["string", "integer", "number", "boolean", "strings"]
 _MAX_ITEMS = 256

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fuselight_server.agents.tool import Tool
 from fuselight_server.agents.tools import (
     accuracy,
     check,
@@ -16,9 +15,6 @@ from fuselight_server.agents.tools import (
     traces,
     work,
 )
-
-if TYPE_CHECKING:
-    from fuselight_server.agents.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
     check.TARGETS_TOOL,

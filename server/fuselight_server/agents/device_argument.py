@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.report import Device
 from fuselight_server.agents.arguments import Argument, ArgumentError
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Device
 
 DEVICE = Argument(
     "device",

@@ -14,7 +14,7 @@ from fuselight.shared.protocol import Limits
 from fuselight_server.agents.answers import RefusedCallError
 from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.agents.work_queue import WorkQueue
-from fuselight_server.base.default_limits import CAPTURE_LIMITS
+from fuselight_server.base.default_limits import CAPTURE_LIMITS, DefaultLimits
 from fuselight_server.base.files import within
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.started_worker import KeptWorker
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.agents.host import AgentHost
     from fuselight_server.agents.protocol.toolbox import Caller
-    from fuselight_server.base.default_limits import DefaultLimits
 
 
 class AgentSession:

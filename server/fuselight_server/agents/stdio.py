@@ -9,18 +9,14 @@ import asyncio
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable
+from typing import BinaryIO, NoReturn
 
 from fuselight_server.agents.protocol.conversation import AgentConversation
 from fuselight_server.agents.protocol.lines import converse
+from fuselight_server.agents.protocol.toolbox import Toolbox
 from fuselight_server.base.interrupts import INTERRUPTED, STOPPED
 from fuselight_server.base.pipes import ThreadedWriter, own_pipes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
-
-    from fuselight_server.agents.protocol.toolbox import Toolbox
 
 _LAST_WORDS = 2.0
 """Seconds that a client has to read the last messages."""

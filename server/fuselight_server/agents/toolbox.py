@@ -13,14 +13,13 @@ from fuselight_server.agents.bounds import bounded_message
 from fuselight_server.agents.catalog import TOOLS
 from fuselight_server.agents.instructions import INSTRUCTIONS
 from fuselight_server.agents.option_names import data_for_agents, for_agents
-from fuselight_server.agents.protocol.toolbox import ToolResult, UnknownToolError
+from fuselight_server.agents.protocol.toolbox import Caller, ToolResult, UnknownToolError
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.options import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
 
 _TOOLS = {tool.name: tool for tool in TOOLS}

@@ -6,10 +6,8 @@ Invariant: a canceled token stays canceled. What it ends raises `asyncio.Cancell
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 TaskT = TypeVar("TaskT", bound="asyncio.Future[Any]")

@@ -11,8 +11,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.folder_lock import locked_folder
 from fuselight.shared.foreign_data import parse_json
@@ -23,10 +25,6 @@ from fuselight.shared.foreign_files import (
     write_whole,
 )
 from fuselight_server.base.files import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from contextlib import AbstractContextManager
 
 FILE = "consent.json"
 ANSWERS = frozenset({"run", "command", "never"})

@@ -9,12 +9,9 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _WITH_MARK = "utf-8-sig"
 _QUOTED = re.compile(r'[\x00-\x1f\x7f"\\]')

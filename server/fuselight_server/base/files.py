@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.recent import Recent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _DISK_FILES = 64

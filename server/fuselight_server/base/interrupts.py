@@ -12,11 +12,8 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 INTERRUPTED = 130
 """The exit code that a shell gives a program which Ctrl-C ended."""

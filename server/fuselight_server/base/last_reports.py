@@ -9,19 +9,16 @@ import gzip
 import json
 import os
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import write_whole
 from fuselight.shared.report import Report, data_key
 from fuselight_server.base.store import Store, files_of, is_own, make_folder, read_gzip
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAX_BYTES = 64 * 1024 * 1024
 """Of one report, unpacked."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 NO_CALL = "no call could be changed so"
 """Why a trial shows nothing: the value that it changes is in no call."""

@@ -13,8 +13,8 @@ import errno
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json, unpack
@@ -29,9 +29,6 @@ from fuselight.shared.foreign_files import (
 from fuselight.shared.kernel_calls import calls_of_notebook
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError, read_cells
 from fuselight.shared.report import Report, text_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FOLDER = STORE
 REPORT = "last-run.json"

@@ -12,13 +12,11 @@ import re
 import shutil
 import sys
 import unicodedata
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
 
 from fuselight_server.base.formatting import fit_encoding, format_count
 from fuselight_server.base.option_names import with_options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 Part = str | tuple[str, str]
 """Text, or text and its style: `bold`, `dim`, `bold red`."""

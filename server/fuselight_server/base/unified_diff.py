@@ -10,14 +10,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os.path import commonprefix
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@.*| .*)?$")
 _IGNORED = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ", "Index: ", "=====")

@@ -9,15 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fuselight.shared.foreign_files import write_whole
-from fuselight_server.base.store import files_of, make_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fuselight_server.base.store import Store
+from fuselight_server.base.store import Store, files_of, make_folder
 
 FOLDER = "views"
 MAX = 60

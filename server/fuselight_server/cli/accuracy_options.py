@@ -7,21 +7,18 @@ error of the command line.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 from fuselight_server.cli.options import at_least
 from fuselight_server.commands.accuracy_options import (
     ACCURACY_OPTIONS,
+    AccuracyOption,
     AccuracyOptionError,
+    AccuracyPlan,
     accuracy_plan,
     compared_with,
     read_device,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from fuselight_server.commands.accuracy_options import AccuracyOption, AccuracyPlan
 
 _DESTINATION = "accuracy_option_"
 _READERS: dict[str, Callable[[str], str]] = {"against": compared_with, "device": read_device}

@@ -7,7 +7,7 @@ eager's; 2: something could not be measured.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight_server.base.command_error import CommandError
@@ -26,13 +26,9 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.bench import measure
+from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.pages.document import NotBuiltError, page_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 
 STOPPED = "stopped: finished benchmarks are in the history, the others were discarded"
 

@@ -15,7 +15,7 @@ from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
-from fuselight_server.base.terminal import print_error, standard_output
+from fuselight_server.base.terminal import Terminal, print_error, standard_output
 from fuselight_server.cli.accuracy_options import (
     add_accuracy_options,
     asked_accuracy_plan,
@@ -25,7 +25,7 @@ from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, link_option, world_option
-from fuselight_server.commands.check import TRIES, analyze, fix_command, report_as_is
+from fuselight_server.commands.check import TRIES, ReportOf, analyze, fix_command, report_as_is
 from fuselight_server.commands.known_fixes import FindingFixes, list_fixes
 from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
 from fuselight_server.explain.findings import Thresholds
@@ -33,10 +33,8 @@ from fuselight_server.explain.findings import Thresholds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.baseline import Baseline
     from fuselight_server.commands.changed_lines import ChangedLines
-    from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.warm import WarmOutcome
 

@@ -9,15 +9,13 @@ import argparse
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.interrupts import INTERRUPTED, raise_at_interrupts
 from fuselight_server.base.terminal import print_error, printable
 from fuselight_server.commands.options import suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COMMANDS = {
     "accuracy": "Compare compiled calls of the targets in PATH with eager mode: wrong results, their line and cause.",

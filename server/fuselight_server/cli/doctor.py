@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
-from fuselight_server.base.terminal import standard_output
+from fuselight_server.base.terminal import Terminal, standard_output
 from fuselight_server.cli.options import add_python_option
 from fuselight_server.execution.interpreters import choose
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from fuselight.doctor import Check
     from fuselight_server.base.settings import Interpreter
-    from fuselight_server.base.terminal import Terminal
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -13,13 +13,11 @@ from fuselight_server.base.terminal import print_error, standard_error, standard
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.fix import fix
+from fuselight_server.commands.fix import Attempt, fix
 from fuselight_server.commands.notebook_cells import fix_in_cells
 
 if TYPE_CHECKING:
     import argparse
-
-    from fuselight_server.commands.fix import Attempt
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

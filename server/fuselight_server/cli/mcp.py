@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import print_error, standard_error, standard_output
@@ -16,7 +16,6 @@ from fuselight_server.cli.options import add_python_option
 
 if TYPE_CHECKING:
     import argparse
-    from typing import NoReturn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.shadow_files import is_recording
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.terminal import print_error, standard_output
+from fuselight_server.base.terminal import Terminal, print_error, standard_output
 from fuselight_server.cli.options import add_color_option, at_least
 from fuselight_server.cli.progress import complete_work
 from fuselight_server.explain.findings import Thresholds
@@ -22,7 +22,6 @@ from fuselight_server.explain.findings import Thresholds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.open import OpenRequest
     from fuselight_server.commands.opened_job import OpenedJob
 

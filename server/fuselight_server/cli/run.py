@@ -39,8 +39,8 @@ from fuselight_server.base.store import Store, read_report
 from fuselight_server.base.terminal import print_error, print_untested, standard_error
 from fuselight_server.cli.options import add_python_option
 from fuselight_server.execution.interpreters import choose
-from fuselight_server.execution.launched_ranks import SharedRun, launched_rank
-from fuselight_server.execution.programs import end_started, run_program
+from fuselight_server.execution.launched_ranks import LaunchedRank, SharedRun, launched_rank
+from fuselight_server.execution.programs import EndedProgram, end_started, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight.shared.started_processes import ProcessEnd
     from fuselight_server.commands.opened_job import OpenedJob
-    from fuselight_server.execution.launched_ranks import LaunchedRank
-    from fuselight_server.execution.programs import EndedProgram
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,12 +15,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared import tuned_file
 from fuselight.shared.codec import encode
 from fuselight.shared.foreign_files import project_root
+from fuselight.shared.report.tuned import TunedResult
 from fuselight.shared.version import version
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_count
@@ -28,8 +30,8 @@ from fuselight_server.base.store import Store
 from fuselight_server.base.terminal import print_error, progress_line, standard_output
 from fuselight_server.cli.sweep_options import add_sweep_options, sweep_options
 from fuselight_server.execution.interpreters import choose
-from fuselight_server.sweep.comparison import compare_sweeps
-from fuselight_server.sweep.engines import EngineError, LocalEngine, default_jobs, local_gpus
+from fuselight_server.sweep.comparison import SweepComparison, compare_sweeps
+from fuselight_server.sweep.engines import Engine, EngineError, LocalEngine, default_jobs, local_gpus
 from fuselight_server.sweep.page import as_page
 from fuselight_server.sweep.results import (
     ABOUT,
@@ -38,26 +40,17 @@ from fuselight_server.sweep.results import (
     TUNED,
     ResultsError,
     ResultsFolder,
+    SweepResults,
     earlier_sweep,
     has_versions,
     is_settled,
     newest,
     read_results,
 )
-from fuselight_server.sweep.rows import RowStatus, SweepAbout
+from fuselight_server.sweep.rows import RowStatus, SweepAbout, SweepRow
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
-from fuselight_server.sweep.suites import SuiteError, built_in_suite, is_built_in, read_suite
+from fuselight_server.sweep.suites import Suite, SuiteError, built_in_suite, is_built_in, read_suite
 from fuselight_server.sweep.tasks import SweepPlan, UnknownDeviceError, plan_sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight.shared.report.tuned import TunedResult
-    from fuselight_server.sweep.comparison import SweepComparison
-    from fuselight_server.sweep.engines import Engine
-    from fuselight_server.sweep.results import SweepResults
-    from fuselight_server.sweep.rows import SweepRow
-    from fuselight_server.sweep.suites import Suite
 
 _SWEEPS = "sweeps"
 """Folder of the store with the results of sweeps for which the user names no folder."""

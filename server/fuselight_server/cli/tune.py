@@ -9,7 +9,7 @@ which keeps the best so far, unconfirmed.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight.shared.configurations import MODES, ConfigurationError, names_in
 from fuselight.shared.measurement_plans import TunePlan
@@ -27,15 +27,10 @@ from fuselight_server.cli.measure_options import (
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.tune import check_output, find_fastest
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.tune import TargetSearch, TuningOutcome, check_output, find_fastest
 from fuselight_server.explain.pages.document import NotBuiltError, page_parts
 from fuselight_server.explain.searches.planning import candidates
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.tune import TargetSearch, TuningOutcome
 
 STOPPED = "stopped: the search ended early, and kept the best configuration so far, which is not confirmed"
 STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothing was written"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fuselight.shared.devices import FALLBACK
 from fuselight_server.base.command_error import CommandError
@@ -13,13 +14,14 @@ from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, at_least, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.upgrade import ALL_PARTS, UpgradePart, UpgradePlan, compare_releases
+from fuselight_server.commands.upgrade import (
+    ALL_PARTS,
+    UpgradeOutcome,
+    UpgradePart,
+    UpgradePlan,
+    compare_releases,
+)
 from fuselight_server.upgrades.model import RegressionKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.commands.upgrade import UpgradeOutcome
 
 T = TypeVar("T")
 FORMATS = ("text", "json", "sarif", "github", "html")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Problem
+from fuselight.shared.report import Problem, Report
 from fuselight_server.base.formatting import format_target
-from fuselight_server.commands.check import report_as_is
+from fuselight_server.commands.check import ReportOf, report_as_is
 from fuselight_server.commands.findings import without_ignored
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.explain.findings import findings_of_results
 from fuselight_server.explain.findings.common.result_words import compared_calls, wrong_calls
 from fuselight_server.fixes.verification.accuracy_runs import RESULTS
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.shared.protocol import AccuracyRequest
-    from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.accuracy_options import AccuracyPlan
-    from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
 
 
 class ResultsState(Enum):

@@ -6,13 +6,11 @@ Invariant: a value that does not fit is an AccuracyOptionError before anything r
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.configurations import ConfigurationError, parse_configuration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TRIES: dict[str, int | None] = {"0": 0, "some": 6, "all": None}
 """By name, how many settings of a stage are tried, the most likely first; None: all."""

@@ -6,16 +6,19 @@ Invariant: what is returned was measured in this run.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Culprit, Failure
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.report import Culprit, Failure, Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_list, format_target
 from fuselight_server.base.store import Store
-from fuselight_server.commands.outcome import TargetBenchmark
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks.exports import (
     NotReadError,
@@ -23,7 +26,14 @@ from fuselight_server.explain.benchmarks.exports import (
     from_json,
     text_of,
 )
-from fuselight_server.explain.benchmarks.history import NotKeptError, owners, relative, run_of
+from fuselight_server.explain.benchmarks.history import (
+    BenchmarkRun,
+    History,
+    NotKeptError,
+    owners,
+    relative,
+    run_of,
+)
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
 from fuselight_server.explain.benchmarks.planning import (
     configurations,
@@ -31,17 +41,6 @@ from fuselight_server.explain.benchmarks.planning import (
     measure_request,
 )
 from fuselight_server.explain.findings.failures import failure_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.measurement_plans import MeasurePlan
-    from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
 
 LAST = "last"
 """Names the newest run before this one."""

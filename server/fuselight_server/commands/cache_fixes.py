@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_files import project_root
 from fuselight_server.base.files import split_text
 from fuselight_server.commands.sources import python_files, read_text
-from fuselight_server.commands.warm import WarmState, WarmTarget, start_twice
+from fuselight_server.commands.warm import StartedTarget, WarmState, WarmTarget, start_twice
 from fuselight_server.fixes.rewrites.autocast import AutocastPlace, autocast_remedies
 from fuselight_server.fixes.rewrites.cache_keys import (
     function_key_remedies,
@@ -25,7 +25,7 @@ from fuselight_server.fixes.rewrites.cache_keys import (
 from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
-from fuselight_server.jobs.caches.model import CauseKind, CureRewrite
+from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CauseKind, CureRewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.opened_job import OpenedJob
-    from fuselight_server.commands.warm import StartedTarget
     from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
-    from fuselight_server.jobs.caches.model import CacheCause, CacheResult
     from fuselight_server.source.reading import Reading
 
 CODE = "FL922"

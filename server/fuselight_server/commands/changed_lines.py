@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_literal
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.finding import Finding, Span
 from fuselight_server.base.git import ask_git
 from fuselight_server.commands.notebook_lines import lines_in_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.base.finding import Finding, Span
 
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _NEW_FILE = b"+++ "

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import PYTHON, SUFFIX, Cell, NotebookError, read_python_cells
@@ -18,13 +18,8 @@ from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.files import within
 from fuselight_server.base.unified_diff import DiffError, MissingFileError, apply_diff
 from fuselight_server.commands.notebook_lines import cell_of
-from fuselight_server.commands.sources import file_encoding, shown_path
+from fuselight_server.commands.sources import SourceFiles, file_encoding, shown_path
 from fuselight_server.source.notebooks.module import module_of_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight_server.commands.sources import SourceFiles
 
 
 def named_text(path: str, sources: SourceFiles) -> str | None:

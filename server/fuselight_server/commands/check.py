@@ -18,7 +18,7 @@ from fuselight_server.commands.findings import SourceHints, answered_targets, co
 from fuselight_server.commands.known_fixes import reports_of
 from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.static import example_unread
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
     from fuselight_server.source.reading import Reading, StaticTarget
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight_server.base.store import Store, is_own
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FILE = "job-files.json"
 _MAX_BYTES = 1 << 20

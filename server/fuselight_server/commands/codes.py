@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.files import disk_text
-from fuselight_server.execution.graph_break_registry import registered_break
+from fuselight_server.execution.graph_break_registry import RegisteredBreak, registered_break
 from fuselight_server.execution.interpreters import choose
-from fuselight_server.explain.findings.breaks.break_remedies import registered_words
+from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, registered_words
 from fuselight_server.explain.findings.common import catalogue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from fuselight_server.execution.graph_break_registry import RegisteredBreak
-    from fuselight_server.explain.findings.breaks.break_remedies import BreakWords
-
 
 _PARTS = re.compile(r'"\s+"|^"|"$|" \+ \w+$')
 """What a text of the registry has of the source that puts it together."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.jobs.comparison.comparison import compare_jobs
-from fuselight_server.jobs.comparison.model import FindingState
+from fuselight_server.jobs.comparison.model import FindingState, JobComparison
 from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
 from fuselight_server.jobs.trace_log.files import LogError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fuselight_server.commands.opened_job import OpenedJob
-    from fuselight_server.jobs.comparison.model import JobComparison
 
 
 @dataclass(frozen=True)

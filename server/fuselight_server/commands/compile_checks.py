@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import rank
+from fuselight_server.base.finding import Finding, rank
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings, fold
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.source.reading import Reading
 

@@ -7,9 +7,9 @@ hash.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
@@ -18,9 +18,6 @@ from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight.shared.report import data_key
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.store import TESTS, Store, is_own
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 _SCHEMA = 1
 _MAX_BYTES = 32 * 1024 * 1024

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular, write_whole
-from fuselight.shared.report import data_key
+from fuselight.shared.report import OwnKernel, Report, TunedSizes, data_key
 from fuselight_server.base.formatting import format_list, format_time
 from fuselight_server.explain.kernels.own_kernels import by_function, config_words
 from fuselight_server.source.autotune_decorators import (
@@ -22,11 +22,6 @@ from fuselight_server.source.autotune_decorators import (
     applied,
     keep_configurations,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight.shared.report import OwnKernel, Report, TunedSizes
 
 
 @dataclass(frozen=True)

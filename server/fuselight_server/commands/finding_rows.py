@@ -5,18 +5,14 @@ Invariant: positions are 1-based characters. A number of a finding is that of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from fuselight.shared.report import Problem
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import cut_list
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings.fixable import has_remedies
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import Problem
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.sources import SourceFiles
 
 _MAX_HINTS = 3
 _MAX_PLACES = 10

@@ -6,13 +6,15 @@ to be written, each as a whole or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
-from fuselight.shared.report import Problem
+from fuselight.shared.report import Problem, Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.diff_text import TextChange, diff_folder, name_in
 from fuselight_server.base.files import split_text
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.cache_fixes import CacheFixer
@@ -20,28 +22,19 @@ from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.earlier_check import EarlierCheck
 from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
 from fuselight_server.commands.known_fixes import target_of
+from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.targets import readings_of, report_each
-from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.commands.targets import TargetRun, readings_of, report_each
+from fuselight_server.explain.findings.priority import Priority
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.fixes.verification.fixer import MAX_COMPILED, Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import text_of_file
 from fuselight_server.fixes.verification.remedy_list import of_attempt, of_refusal, with_fixes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.explain.findings.priority import Priority
-    from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 __all__ = ["Attempt", "FindingRefusal", "FixOutcome", "FixStatus", "FixedFiles", "fix"]
 

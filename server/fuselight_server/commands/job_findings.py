@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
-from fuselight_server.base.finding import by_place
+from fuselight.shared.report import Location, Report
+from fuselight_server.base.finding import Finding, Span, by_place
 from fuselight_server.base.formatting import format_count, format_first, format_list
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.findings import compose_findings
-from fuselight_server.commands.opened_job import JobSources, OpenedJob
+from fuselight_server.commands.opened_job import JobSources, OpenedJob, OpenedProcess
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.explain.findings import findings, nothing_ran
+from fuselight_server.explain.findings import Thresholds, findings, nothing_ran
 from fuselight_server.explain.findings.common.text import sentence
 from fuselight_server.jobs.caches.findings import cache_findings
 from fuselight_server.jobs.caches.starts import start_pictures
@@ -25,18 +25,13 @@ from fuselight_server.jobs.memory.findings import CODES as MEMORY_CODES
 from fuselight_server.jobs.memory.findings import memory_findings
 from fuselight_server.jobs.ranks.findings import rank_findings
 from fuselight_server.jobs.ranks.log_end_findings import JobLogs, log_end_findings, log_end_notes
-from fuselight_server.jobs.reports.mapping import LineState, is_of_job
+from fuselight_server.jobs.reports.mapping import JobFiles, LineState, is_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding, Span
-    from fuselight_server.commands.opened_job import OpenedProcess
-    from fuselight_server.explain.findings import Thresholds
     from fuselight_server.jobs.memory.model import JobMemory
     from fuselight_server.jobs.ranks.model import RankTable
-    from fuselight_server.jobs.reports.mapping import JobFiles
     from fuselight_server.jobs.trace_log.log_ends import LogEnd
     from fuselight_server.jobs.trace_log.model import LoggedJob
     from fuselight_server.source.reading import Reading

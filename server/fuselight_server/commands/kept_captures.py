@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
-from fuselight.shared.report import TargetRef
+from fuselight.shared.report import Report, TargetRef
 from fuselight_server.base.store import Store
 from fuselight_server.execution.runs.repeated_runs import identity_of, record_of
 from fuselight_server.execution.runs.stored_reports import (
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
     from fuselight_server.base.settings import Interpreter
     from fuselight_server.execution.runs.stored_reports import RepeatedCapture
 

@@ -6,26 +6,19 @@ Invariant: nothing is launched; what a project's cache answers was generated fro
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest, OwnKernelsPlan
-from fuselight.shared.report import Problem
+from fuselight.shared.report import Device, Problem, Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.execution.runs.kernel_cache import KernelCache
 from fuselight_server.explain.kernels.documents import OF_TRITON
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Device, Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
-
 
 _OWN_KERNELS_SECONDS = 120.0
 """For the compiles of the program's own Triton kernels."""

@@ -6,26 +6,22 @@ Invariant: nothing of the size of a model is allocated; what the runs show is in
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.protocol import MemoryRequest
+from fuselight.shared.report import Device, Report, WorldPlan
 from fuselight.shared.world_plan import ranks_to_run
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.store import Store
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.execution.runs.last_results import keep_result
 from fuselight_server.explain.memory.fit import Fit, LargestBatch, fit_of
 from fuselight_server.explain.memory.largest import find_largest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fuselight.shared.report import Device, Report, WorldPlan
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
 
 OPTIMIZERS = ("adamw", "adam", "sgd", "none")
 SAVINGS_SECONDS = 90.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.owned_folders import owned_folder
-from fuselight.shared.protocol import RunRequest
+from fuselight.shared.protocol import MemoryRequest, RunRequest
 from fuselight.shared.report import EditKind, EditResults, MemoryUse, SavingKind, TriedEdit
 from fuselight.shared.report.place import Location, is_user_file
 from fuselight_server.base.diff_text import unified_lines
@@ -22,7 +22,6 @@ from fuselight_server.explain.memory.words import peak_bytes, shown_peak
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from fuselight.shared.protocol import MemoryRequest
     from fuselight.shared.report import MemoryEstimate, MemorySaving, Report
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun

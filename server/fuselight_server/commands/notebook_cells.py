@@ -12,23 +12,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError, read_cells
-from fuselight.shared.report import Branch, Fact, FileFacts, file_name
+from fuselight.shared.report import Branch, Fact, Failure, FileFacts, Report, file_name
 from fuselight_server.base.files import split_text
-from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.finding import Finding, SourceLine
 from fuselight_server.commands.notebook_lines import cell_line, cell_path
 from fuselight_server.commands.renamed_lines import renamed
 from fuselight_server.commands.sources import SourceFiles
-from fuselight_server.source.notebooks.module import NotebookModule, module_of_text
+from fuselight_server.source.notebooks.module import ModuleCell, NotebookModule, module_of_text
 from fuselight_server.source.notebooks.words import in_cells
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Failure, Report
-    from fuselight_server.base.finding import Finding
     from fuselight_server.commands.fix import Attempt, FixOutcome
     from fuselight_server.commands.forecast import Trials
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.verify import VerifyOutcome
-    from fuselight_server.source.notebooks.module import ModuleCell
     from fuselight_server.source.reading import Reading
 
 _Lines = TypeVar("_Lines", Fact, Branch)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError
-from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.commands.sources import read_text
 from fuselight_server.source.notebooks.file_edits import file_lines
-from fuselight_server.source.notebooks.module import NotebookModule, module_of_text
-
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Span
-    from fuselight_server.source.notebooks.module import ModuleCell
+from fuselight_server.source.notebooks.module import ModuleCell, NotebookModule, module_of_text
 
 _CELL = re.compile(rf"(?P<file>.+{re.escape(SUFFIX)}):cell (?P<number>\d+)$")
 

@@ -25,7 +25,7 @@ from fuselight_server.jobs.memory.files import find_snapshots, is_snapshot, read
 from fuselight_server.jobs.memory.locations import located, locations_of
 from fuselight_server.jobs.memory.model import JobMemory
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
-from fuselight_server.jobs.ranks.digests import SharedParts
+from fuselight_server.jobs.ranks.digests import RankDigest, SharedParts
 from fuselight_server.jobs.ranks.many import MANY_RANKS, read_many
 from fuselight_server.jobs.reports.conversion import read_report
 from fuselight_server.jobs.reports.evidence import read_evidence
@@ -38,22 +38,19 @@ from fuselight_server.jobs.reports.mapping import (
 )
 from fuselight_server.jobs.reports.moved_lines import SourceEvidence
 from fuselight_server.jobs.reports.texts import LogTexts
-from fuselight_server.jobs.trace_log.files import LogError, find_logs
+from fuselight_server.jobs.trace_log.files import FoundLogs, LogError, find_logs
 from fuselight_server.jobs.trace_log.log_ends import log_end
 from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind, LoggedJob
-from fuselight_server.jobs.trace_log.reader import JobReader, job_name
+from fuselight_server.jobs.trace_log.reader import JobReader, ReadStep, job_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.jobs.ranks.digests import RankDigest
     from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
-    from fuselight_server.jobs.trace_log.files import FoundLogs
     from fuselight_server.jobs.trace_log.model import LoggedCompile, ProcessLog
-    from fuselight_server.jobs.trace_log.reader import ReadStep
 
 _Shown = TypeVar("_Shown")
 ChooseFile: TypeAlias = "Callable[[AmbiguousFile], Awaitable[str | None]]"

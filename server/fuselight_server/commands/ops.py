@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.protocol import DecomposeRequest
+from fuselight.shared.report import Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.commands.targets import report_each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.targets import TargetRun, report_each
 
 NAMED = ("core-aten", "prims", "inductor")
 """The sets that need no file."""

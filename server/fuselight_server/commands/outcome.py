@@ -12,7 +12,7 @@ from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings_of_kernels, findings_of_measured
-from fuselight_server.explain.findings.priority import of_reports
+from fuselight_server.explain.findings.priority import EagerTimes, Priority, of_reports
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
     from fuselight_server.execution.runs.stored_reports import RepeatedCapture
     from fuselight_server.explain.benchmarks.history import BenchmarkRun
-    from fuselight_server.explain.findings.priority import EagerTimes, Priority
     from fuselight_server.source.reading import Reading
 
 _UNANALYZED = frozenset({"FL403", "FL409", "FL504"})

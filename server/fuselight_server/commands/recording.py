@@ -5,20 +5,16 @@ Invariant: nothing runs here. One recording need not reach every line, so no ign
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight_server.base.files import split_text
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, read_text
 from fuselight_server.explain.findings import findings, nothing_ran
 from fuselight_server.source.document import read_source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight.shared.report import Report
 
 
 def recording_outcome(report: Report, texts: Mapping[str, str] | None = None) -> CheckOutcome:

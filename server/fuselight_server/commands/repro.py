@@ -10,15 +10,19 @@ import asyncio
 import dataclasses
 import os
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import GraphsRequest, Limits, ScriptRequest
+from fuselight.shared.protocol import AccuracyRequest, GraphsRequest, Limits, ScriptRequest
 from fuselight.shared.report import (
     STAGE_BACKENDS,
     Aspect,
     CodeSearch,
+    ComparedCall,
     Culprit,
+    RecordedGraph,
+    Report,
+    Reproduction,
     ScriptOutcome,
     ScriptState,
     Stage,
@@ -26,6 +30,7 @@ from fuselight.shared.report import (
 from fuselight.shared.script_end import NAME
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
+from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.source_repro import (
     SourceSearch,
@@ -34,27 +39,17 @@ from fuselight_server.commands.source_repro import (
     hang_of,
     is_of_compiler,
 )
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.execution.interpreters import NoInterpreterError
 from fuselight_server.execution.script_process import run_program
 from fuselight_server.execution.torch_releases import check_installed, find_side, interpreters_of
 from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, cause_of, wrong_calls
 from fuselight_server.fixes.verification.wrong_results import compare_results
-from fuselight_server.repro.bisection import find_change
+from fuselight_server.repro.bisection import ReleaseChange, find_change
 from fuselight_server.repro.issue import ConfirmedProgram, issue_of
-from fuselight_server.repro.model import Observed, program_of
+from fuselight_server.repro.model import Observed, SmallProgram, program_of
 from fuselight_server.repro.reduction import Reduction, kind_of, variants
 from fuselight_server.repro.source_program import Tracing
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from fuselight.shared.protocol import AccuracyRequest
-    from fuselight.shared.report import ComparedCall, RecordedGraph, Report, Reproduction
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.repro.bisection import ReleaseChange
-    from fuselight_server.repro.model import SmallProgram
 
 SECONDS = 120.0
 """For the reduction of one fault."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.started_processes import logs_in
+from fuselight.shared.started_processes import ProcessEnd, logs_in
 from fuselight.shared.worker_protocol import signal_name
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import shown_path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from fuselight.shared.report import Location
-    from fuselight.shared.started_processes import ProcessEnd
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Problem
 from fuselight_server.base.formatting import format_count
+from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.targets import planned_jobs, readings_of, texts_of
-from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.execution.runs.planning import MAIN, PlannedRun
 from fuselight_server.execution.runs.programs import Programs
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Problem
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.execution.runs.planning import PlannedRun
 
 
 @dataclass(frozen=True)

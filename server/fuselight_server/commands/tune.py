@@ -10,14 +10,19 @@ import asyncio
 import contextlib
 import dataclasses
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import Report, Tuned
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.fix import FixedFiles
+from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.explain.searches.decisions import (
     WrittenDecision,
     tuned_path,
@@ -29,16 +34,6 @@ from fuselight_server.explain.searches.planning import FIX_SHARE, tune_request, 
 from fuselight_server.explain.searches.words import progress_best, with_best
 from fuselight_server.fixes.verification.attempts import FixStatus
 from fuselight_server.fixes.verification.fixer import FixOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-    from fuselight.shared.measurement_plans import TunePlan
-    from fuselight.shared.report import Report, Tuned
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.targets import TargetRun
 
 
 @dataclass

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.owned_folders import owned_folder
-from fuselight.shared.protocol import GenerateRequest, OutputsRequest
-from fuselight.shared.report import Problem
+from fuselight.shared.protocol import GenerateRequest, OutputsRequest, RunRequest
+from fuselight.shared.report import Device, Problem, Report, Versions
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import key_of
 from fuselight_server.commands.findings import without_ignored
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 
     from fuselight.shared.measurement_plans import MeasurePlan
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Device, Report, Versions
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.settings import Interpreter
     from fuselight_server.commands.options import CommandOptions

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from fuselight.shared.report import CallValues, LineSums, RecordedValue, Shadow
 from fuselight.shared.shadow_files import read_recording
 from fuselight_server.base.command_error import CommandError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from fuselight.shared.report import CallValues, LineSums, RecordedValue, Shadow
 
 _NEAR = {"torch.float16": 2e-2, "torch.bfloat16": 1e-1, "torch.float64": 1e-6}
 """By dtype, the part of a value's size by which statistics may differ."""

@@ -6,25 +6,20 @@ Invariant: what was not compared is listed next to what was.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fuselight.shared.report import Report
+from fuselight_server.base.finding import Finding, SourceLine
 from fuselight_server.base.formatting import cut_list, format_line_ranges
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.notebook_cells import verify_in_cells
 from fuselight_server.commands.notebook_lines import cell_of
-from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.verify import VerdictKind
+from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.verify import PatchVerdict, VerdictKind, VerifyOutcome
 from fuselight_server.explain.findings.common.counts import counts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding, SourceLine
-    from fuselight_server.commands.sources import SourceFiles
-    from fuselight_server.commands.verify import PatchVerdict, VerifyOutcome
-    from fuselight_server.fixes.verification.comparison import TextComparison
+from fuselight_server.fixes.verification.comparison import TextComparison
 
 _MAX_FINDINGS = 20
 _MAX_CASES = 40

@@ -6,24 +6,19 @@ same.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
-from fuselight_server.commands.targets import report_each
+from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.fixes.verification.patches import AllowedChange, PatchVerdict, patch_of, verify_patch
 from fuselight_server.fixes.verification.verdict import VerdictKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
 
 __all__ = ["AllowedChange", "PatchVerdict", "VerdictKind", "VerifyOutcome", "verify"]
 

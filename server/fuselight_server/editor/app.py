@@ -19,7 +19,7 @@ from pygls.io_ import run_async
 
 from fuselight_server.base.interrupts import INTERRUPTED, STOPPED, raise_at_interrupts
 from fuselight_server.base.pipes import ThreadedWriter, own_pipes
-from fuselight_server.base.settings import Interpreter
+from fuselight_server.base.settings import Interpreter, Settings
 from fuselight_server.editor.handlers import (
     agents,
     bench,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
-    from fuselight_server.base.settings import Settings
     from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.keys import WorkerKey
     from fuselight_server.execution.runs.queue import OwnedWorker

@@ -12,18 +12,14 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.report import Failure
 from fuselight.shared.worker_launch import missing_torch, platform_problem, start_failure
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.settings import Interpreter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight.shared.report import Failure
 
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 _ENVIRONMENT_VARIABLE = re.compile(r"\$\{env:([^}]+)\}")

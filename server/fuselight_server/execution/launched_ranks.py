@@ -13,18 +13,15 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular, write_whole
 from fuselight.shared.owned_folders import is_alive, shared_folder
 from fuselight.shared.started_processes import ProcessEnd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _RUN_ID = "TORCHELASTIC_RUN_ID"
 _KEYS = (_RUN_ID, "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")

@@ -17,9 +17,9 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.folder_lock import tried_lock
 from fuselight.shared.foreign_files import (
@@ -34,9 +34,6 @@ from fuselight.shared.version import OLDEST_TORCH
 from fuselight.shared.version import release as release_number
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.interpreters import NoInterpreterError, python_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 _RELEASE = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _SIZE = "up to 3 GB"

@@ -6,28 +6,22 @@ Invariant: both show the findings of one outcome, which the use case makes; no t
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fuselight.shared.kernel_cells import ShownReport
-from fuselight_server.base.finding import Severity
+from fuselight.shared.kernel_cells import CellText, ReportHeading, ShownReport
+from fuselight.shared.report import Report
+from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.findings import print_blocks, totals
 from fuselight_server.cli.formats.fix_first import print_first
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.recording import recording_outcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.pages.parts import html_text
 from fuselight_server.kernel.cell_names import named_cells, with_cell_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight.shared.kernel_cells import CellText, ReportHeading
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.outcome import CheckOutcome
 
 MAX_SHOWN = 100
 """Findings in the output of one cell, which the notebook keeps."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,9 +36,6 @@ from fuselight_server.pytest_plugin.compiled import CompileResult
 from fuselight_server.pytest_plugin.keywords import named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-
     from fuselight_server.pytest_plugin.checked_results import CheckedResults
     from fuselight_server.pytest_plugin.peak_memory import PeakMemory
     from fuselight_server.pytest_plugin.second_start import SecondStart

@@ -14,7 +14,7 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.commands.accuracy_options import AccuracyPlan, accuracy_plan
-from fuselight_server.commands.compile_checks import causing, is_of_size
+from fuselight_server.commands.compile_checks import CompileCheck, causing, is_of_size
 from fuselight_server.commands.trace_conditions import conditions_of
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 from fuselight_server.pytest_plugin.check_types import Explained
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fuselight.shared.report import Report
-    from fuselight_server.commands.compile_checks import CompileCheck
     from fuselight_server.commands.count_baseline import CountEntry
     from fuselight_server.pytest_plugin.checked_results import CheckedResults
     from fuselight_server.pytest_plugin.peak_memory import PeakMemory

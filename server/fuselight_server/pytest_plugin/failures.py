@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from _pytest._code.code import ExceptionChainRepr, ExceptionInfo, ReprExceptionInfo, ReprFileLocation
 
 from fuselight_server.commands.compile_checks import causing
-from fuselight_server.pytest_plugin.compiled import CODES
+from fuselight_server.pytest_plugin.compiled import CODES, CompileResult
 from fuselight_server.pytest_plugin.expectations import ExpectationError
 from fuselight_server.pytest_plugin.finding_lines import summary_of
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pytest
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.pytest_plugin.compiled import CompileResult
 
 _SECTION = "Fuselight"
 _FORECAST = re.compile(r"\d changes? that compiles? ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.codec import encode
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.commands.compile_tests import failed_test
-from fuselight_server.pytest_plugin.check_types import RECORD, StoppedCheck, test_name
+from fuselight_server.pytest_plugin.check_types import RECORD, Counted, StoppedCheck, test_name
 from fuselight_server.pytest_plugin.compiled import CompileResult
 from fuselight_server.pytest_plugin.failures import complete_report
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pytest
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.pytest_plugin.check_types import Counted
 
 
 def complete(

@@ -10,28 +10,23 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from fuselight.capture.calls.observed_calls import make_calls, start_logged
+from fuselight.capture.calls.observed_calls import ObservedCall, make_calls, start_logged
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import Report
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.sources import SourceFiles
-from fuselight_server.commands.warm import STARTS, WarmState, compare_starts
+from fuselight_server.commands.warm import STARTS, WarmState, WarmTarget, compare_starts
 from fuselight_server.pytest_plugin.check_types import START_VARIABLE, Explained, test_name
 from fuselight_server.pytest_plugin.finding_lines import finding_line
 from fuselight_server.pytest_plugin.list_tuples import ListTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fuselight.capture.calls.observed_calls import ObservedCall
-    from fuselight.shared.report import Report
-    from fuselight_server.commands.warm import WarmTarget
 
 _SECONDS = 1800.0
 _TAIL = 25

@@ -7,15 +7,10 @@ cannot run the program is left out, and listed.
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ScriptState
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fuselight.shared.report import ScriptOutcome
+from fuselight.shared.report import ScriptOutcome, ScriptState
 
 _RANGE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\.\.(\d+)\.(\d+)(?:\.(\d+))?")
 _WORDS = 160

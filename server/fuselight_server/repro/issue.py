@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import ScriptOutcome
 from fuselight_server.repro.model import Observed, SmallProgram
-from fuselight_server.repro.source_program import WHAT, Tracing
+from fuselight_server.repro.source_program import WHAT, SourceProgram, Tracing
 from fuselight_server.repro.text import operators_of, script_of, what_differs
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import ScriptOutcome
-    from fuselight_server.repro.source_program import SourceProgram
 
 _MAX_OPERATORS = 4
 _MAX_TEXT = 1500

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ScriptState
-from fuselight_server.repro.model import Fill, Observed
+from fuselight.shared.report import RecordedNode, ScriptOutcome, ScriptState
+from fuselight_server.repro.model import Fill, Observed, SmallProgram
 from fuselight_server.repro.sizes import smaller_sizes
 from fuselight_server.repro.text import script_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
-
-    from fuselight.shared.report import RecordedNode, ScriptOutcome
-    from fuselight_server.repro.model import SmallProgram
 
 _SMALL_VALUES = (1e-2, 0.0)
 """The tolerance with which tensors of small values are compared."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_python
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Edit = Callable[[], ast.Module]
+Edit = Callable[[], ast.Module]
 
 _BODIES = ("body", "orelse", "finalbody")
 _COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try)

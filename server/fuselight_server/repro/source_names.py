@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import ast
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.repro.source_program import names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _OF_TORCH = frozenset({
     "backward", "device", "dtype", "forward", "grad", "jvp", "load_state_dict", "self", "setup_context", "shape",

@@ -10,16 +10,11 @@ import ast
 import enum
 import functools
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-from fuselight.shared.report import MARK, UNLESS_EAGER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight.shared.report import RecordedCode, ScriptOutcome
+from fuselight.shared.report import MARK, UNLESS_EAGER, RecordedCode, ScriptOutcome
 
 TRIAL_SECONDS = 3.0
 """How long a compile that does not end is tried while its program shrinks."""

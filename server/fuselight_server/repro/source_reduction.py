@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ScriptState
+from fuselight.shared.report import ScriptOutcome, ScriptState
 from fuselight_server.repro import source_edits
 from fuselight_server.repro.reduction import BudgetSpentError
 from fuselight_server.repro.source_names import neutral_names, neutral_texts, renamed
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
-
-    from fuselight.shared.report import ScriptOutcome
-    from fuselight_server.repro.source_program import SourceProgram
+from fuselight_server.repro.source_program import SourceProgram
 
 _NAMES_SHARE = 0.15
 """Of the time: what is left for neutral names when the rest of it is over."""

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
-from fuselight.shared.report import MARK
-from fuselight_server.repro.model import Fill, Observed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import TensorTraits
-    from fuselight_server.repro.model import SmallProgram
+from fuselight.shared.report import MARK, TensorTraits
+from fuselight_server.repro.model import Fill, Observed, SmallProgram
 
 _NAME = re.compile(r"\bv_\d+_")
 _SEED = 0

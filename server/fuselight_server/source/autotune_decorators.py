@@ -6,14 +6,10 @@ Invariant: a configuration that the text lists stays as it is written; all else 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _BEFORE_RESETS = 3
 """Positional arguments of `triton.autotune` before `reset_to_zero` and `restore_value`."""

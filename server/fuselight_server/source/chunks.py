@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from fuselight.shared.notebooks.commands import MARKER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.source.imported_classes import module_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _HOPS = 4
 """Files that one name is followed through."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import collections
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight_server.source.code_parts import (
     LOCALS,
@@ -19,9 +19,6 @@ from fuselight_server.source.code_parts import (
     bindings,
     changed_parts,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 _INIT = "__init__"
 _REGISTERS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module", "setattr"})

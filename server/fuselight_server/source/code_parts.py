@@ -10,15 +10,12 @@ import ast
 import collections
 import copy
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.source.chunks import Memory, cut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -18,13 +18,12 @@ from fuselight.shared.inputs import DirectiveError, parse_directive
 from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.protocol import DirectiveLine
 from fuselight_server.base.finding import Span
-from fuselight_server.source.reading import DirectiveProblem, Ignore
+from fuselight_server.source.reading import DirectiveProblem, Ignore, StaticTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from fuselight_server.source.facts import Chunk
-    from fuselight_server.source.reading import StaticTarget
 
 _CELL = MARKER.encode()
 _IGNORE = re.compile(r"ignore(?![\w(.])\s*(?P<rest>.*)$")

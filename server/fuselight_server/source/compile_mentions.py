@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.source.syntax import COMPILE_KEYWORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TORCH = "torch"
 _OTHERS = frozenset({"re", "regex", "sre_compile", "builtins"})

@@ -12,23 +12,16 @@ import contextlib
 import dataclasses
 import gc
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from fuselight.shared.protocol import DirectiveLine
 from fuselight_server.base.finding import Span
 from fuselight_server.source.file_reader import ReadingCache, read_lines
-from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading, StaticTarget
 from fuselight_server.source.syntax import may_not_parse
 from fuselight_server.source.targets import PROVIDER
 from fuselight_server.source.text_changes import Change, Position, moved
-from fuselight_server.source.text_diff import replacements
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from fuselight.shared.protocol import DirectiveLine
-    from fuselight_server.source.reading import StaticTarget
-    from fuselight_server.source.text_diff import Place
-
+from fuselight_server.source.text_diff import Place, replacements
 
 _IMPORT = re.compile(rb"(?:import|from)\b")
 _LONE_CR = re.compile(r"\r(?!\n)")

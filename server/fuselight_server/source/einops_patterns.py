@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 FUNCTIONS = {"rearrange": "Rearrange", "reduce": "Reduce"}
 """Functions of einops, and the layers that do the same."""

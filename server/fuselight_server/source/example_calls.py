@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.source.class_sources import (
@@ -24,13 +24,9 @@ from fuselight_server.source.document import lines_of
 from fuselight_server.source.expression_values import Object, Reader, built
 from fuselight_server.source.file_reader import ReadingCache, chunks_of
 from fuselight_server.source.first_layers import inputs_of
+from fuselight_server.source.reading import StaticTarget
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.source.reading import StaticTarget
-
-    _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _IDS = re.compile(r"(?:.*_)?(?:ids?|idx|indices|index|tokens?|labels?|targets?)$")
 _RATIO = re.compile(r"(?:.*_)?(?:p|eps|dropout|rate|lr|alpha|beta|scale|ratio|momentum|temperature)$")

@@ -9,13 +9,11 @@ import ast
 import contextlib
 import math
 import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight_server.source.class_sources import ClassSource, FileSource, dotted_name, super_call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 MAX_DEPTH = 8
 """Modules within modules that are followed."""

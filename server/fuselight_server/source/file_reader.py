@@ -11,25 +11,20 @@ import dataclasses
 import functools
 import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.protocol import DirectiveLine
 from fuselight_server.base.finding import Span
 from fuselight_server.source.chunks import Memory, States, cut
 from fuselight_server.source.comments import TargetsByName, attach, misplaced, read_comments
 from fuselight_server.source.facts import Chunk, Facts, Outline
 from fuselight_server.source.imported_classes import ImportedClasses
 from fuselight_server.source.names import Names, collect
-from fuselight_server.source.reading import DirectiveProblem, Reading
+from fuselight_server.source.reading import DirectiveProblem, Reading, StaticTarget
 from fuselight_server.source.syntax import read_chunk
 from fuselight_server.source.targets import PROVIDER, Candidate, assignments, candidates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.protocol import DirectiveLine
-    from fuselight_server.source.reading import StaticTarget
 
 _BOM = b"\xef\xbb\xbf"
 _LONE_CR = re.compile(rb"\r(?!\n)")

@@ -7,14 +7,12 @@ treats as a constant.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from fuselight_server.source import einops_patterns
 from fuselight_server.source.expression_values import Layer, Object, Sequence
 from fuselight_server.source.layer_flow import LayerFlow, Need
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 BATCH, LENGTH, SIDE = 2, 16, 32
 """Sizes where no layer decides."""

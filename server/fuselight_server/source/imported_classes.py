@@ -9,17 +9,14 @@ import dataclasses
 import functools
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.source.chunks import Memory, cut
 from fuselight_server.source.names import ImportedClass, Names, collect
 from fuselight_server.source.syntax import read_chunk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LARGEST = 1_000_000
 """Bytes of a file that is read."""

@@ -12,9 +12,9 @@ import itertools
 import os
 import re
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.foreign_files import read_regular
@@ -23,9 +23,6 @@ from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.files import walk_sources
 from fuselight_server.source.class_sources import dotted_name
 from fuselight_server.source.imported_classes import module_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _MAX_FILES = 3000
 _MAX_PARSED = 120

@@ -6,15 +6,13 @@ Invariant: nothing is run. A parameter whose way cannot be followed has no layer
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight_server.source import einops_patterns
 from fuselight_server.source.class_sources import dotted_name
 from fuselight_server.source.expression_values import MAX_DEPTH, Layer, Object, Reader, Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _NEUTRAL_PARTS = ("Dropout", "ReLU", "GELU", "SiLU", "ELU", "Tanh", "Sigmoid", "Identity", "Softmax", "Mish")
 _SAME_SHAPE = frozenset(

@@ -9,16 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.report import is_user_file
 from fuselight_server.source.syntax import imported_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _INIT = "__init__.py"
 

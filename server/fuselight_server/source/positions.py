@@ -9,20 +9,13 @@ text is shown with the number that the line has now.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
-from fuselight_server.base.finding import Related, Span
-from fuselight_server.source.text_changes import moved
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import Frame, Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.source.text_changes import Change
+from fuselight.shared.report import Frame, Location, Report
+from fuselight_server.base.finding import Finding, Related, Span
+from fuselight_server.source.text_changes import Change, moved
 
 _LINES = re.compile(
     r"`[^`]*`|(?:(?P<file>[^\s`'\"()]+\.(?:py|pyw|ipynb)) on )?\b"

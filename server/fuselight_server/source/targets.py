@@ -7,22 +7,18 @@ that can be reached from outside (not those inside a function); methods only whe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight_server.source.names import signature
+from fuselight_server.source.facts import (
+    Binding,
+    Chunk,
+    CompileExpression,
+    Definition,
+    Expression,
+    Extent,
+    Scope,
+)
+from fuselight_server.source.names import Names, signature
 from fuselight_server.source.reading import StaticTarget
-
-if TYPE_CHECKING:
-    from fuselight_server.source.facts import (
-        Binding,
-        Chunk,
-        CompileExpression,
-        Definition,
-        Expression,
-        Extent,
-        Scope,
-    )
-    from fuselight_server.source.names import Names
 
 PROVIDER = "example_inputs"
 """Name of the function of a file that gives the inputs of its targets."""

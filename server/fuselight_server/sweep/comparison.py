@@ -7,15 +7,12 @@ sweeps has is listed as such, never as a change.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_change, format_count, format_time
 from fuselight_server.explain.benchmarks.timing_stats import Range, change
 from fuselight_server.sweep.rows import RowStatus, SweepRow, TimedConfiguration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _STATUS_WEIGHT, _WRONG_WEIGHT, _COUNT_WEIGHT = 1000.0, 900.0, 100.0
 """Rank regressions: no result, wrong results, more breaks, then slower by its part."""

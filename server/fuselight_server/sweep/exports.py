@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.explain.benchmarks.exports import csv_text
-from fuselight_server.sweep.rows import SCHEMA
+from fuselight_server.sweep.rows import SCHEMA, SweepAbout, SweepRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fuselight_server.sweep.comparison import SweepComparison
-    from fuselight_server.sweep.rows import SweepAbout, SweepRow
 
 COLUMNS: tuple[str, ...] = (
     "name", "group", "variant", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",

@@ -31,15 +31,13 @@ from fuselight_server.explain.pages.parts import (
     number_cell,
     search_bar,
 )
-from fuselight_server.sweep.rows import RowStatus, SweepJob
-from fuselight_server.sweep.summary import EDGES, CauseCount, SpeedupGroup, summarize
+from fuselight_server.sweep.rows import RowStatus, SweepAbout, SweepJob, SweepRow, TimedConfiguration
+from fuselight_server.sweep.summary import EDGES, CauseCount, SpeedupGroup, SweepSummary, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.sweep.comparison import RowChange, SweepComparison
-    from fuselight_server.sweep.rows import SweepAbout, SweepRow, TimedConfiguration
-    from fuselight_server.sweep.summary import SweepSummary
 
 _CAUSES = "The cause in the most models first"
 _MAX_NAMES = 12

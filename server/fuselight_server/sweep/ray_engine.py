@@ -18,9 +18,10 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import fuselight
@@ -36,13 +37,8 @@ from fuselight_server.sweep.engines import (
     local_gpus,
     remote_run,
 )
-from fuselight_server.sweep.tasks import roots_of
+from fuselight_server.sweep.tasks import SweepTask, roots_of
 from fuselight_server.sweep.uploads import Upload, upload_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight_server.sweep.tasks import SweepTask
 
 _REQUIREMENT = "ray>=2.40"
 """As in the extra `ray` of pyproject.toml."""

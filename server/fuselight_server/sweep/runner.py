@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit
 from fuselight_server.sweep.row_of_report import row_of_answer, tuned_result_of
-from fuselight_server.sweep.rows import RowStatus
+from fuselight_server.sweep.rows import RowStatus, SweepRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from fuselight.shared.report.tuned import TunedResult
     from fuselight_server.sweep.engines import Engine, TaskOutcome
-    from fuselight_server.sweep.rows import SweepRow
     from fuselight_server.sweep.tasks import SweepTask
 
 ATTEMPTS = 2

@@ -12,17 +12,15 @@ import importlib
 import os
 import reprlib
 import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import NestingError, parse_json, parse_python
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.suites import SUITES, suite_rows, write_rows
 from fuselight_server.base.files import leaves
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _KEYS = ("file", "target", "name", "group", "absent")
 _LIST = "TARGETS"

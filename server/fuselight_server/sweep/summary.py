@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight_server.sweep.rows import RowStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight_server.sweep.rows import SweepRow
+from fuselight_server.sweep.rows import RowStatus, SweepRow
 
 EDGES = (0.5, 0.8, 0.95, 1.05, 1.25, 1.5, 2.0, 3.0, 5.0)
 """Edges of the histogram of speed-ups; 0.95 to 1.05 is as fast as eager."""

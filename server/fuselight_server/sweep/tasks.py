@@ -11,32 +11,27 @@ from __future__ import annotations
 import io
 import json
 import tokenize
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.devices import UnknownDevice, find
 from fuselight.shared.foreign_files import project_root, read_regular
 from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.protocol import GenerateRequest, Limits, RunRequest
+from fuselight.shared.report import Device, Report
 from fuselight_server.base.default_limits import CAPTURE_LIMITS, COMPILE_LIMITS
 from fuselight_server.base.fingerprints import key_of
 from fuselight_server.base.store import Store, recorded_calls
-from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs
+from fuselight_server.execution.runs.planning import MAIN, PlannedRun, RunOptions, default_runs, named_runs
 from fuselight_server.explain.benchmarks.planning import configurations, measure_request
 from fuselight_server.explain.searches.planning import tune_request
 from fuselight_server.source.document import read_source
 from fuselight_server.source.local_imports import LocalImports, import_folders
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow
-from fuselight_server.sweep.suites import SuiteTarget, with_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Device, Report
-    from fuselight_server.execution.runs.planning import PlannedRun
-    from fuselight_server.sweep.suites import Suite
+from fuselight_server.sweep.suites import Suite, SuiteTarget, with_name
 
 CUDA, CPU = "cuda", "cpu"
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import open_regular
 from fuselight_server.base.files import within
 from fuselight_server.base.formatting import format_count, format_first
 from fuselight_server.base.git import ask_git
 from fuselight_server.source.local_imports import LocalImports, import_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env", "artifacts"})
 _SHOWN = 12

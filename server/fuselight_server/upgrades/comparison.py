@@ -6,18 +6,25 @@ that it lacks is not fixed, and one that only the other side can have is not new
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Tier, Versions
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_target, format_time
-from fuselight_server.explain.findings import findings, findings_of_kernels
+from fuselight_server.explain.findings import Thresholds, findings, findings_of_kernels
 from fuselight_server.jobs.comparison.findings import IdentifiedFinding, pair_findings
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingChange, FindingState
 from fuselight_server.jobs.comparison.sides import functions_of_lines
 from fuselight_server.upgrades.failures import is_undecided, with_advice
 from fuselight_server.upgrades.functions import compare_functions
 from fuselight_server.upgrades.lines import compare_lines, compared_device
-from fuselight_server.upgrades.model import TargetComparison, TargetState, is_failure
+from fuselight_server.upgrades.model import (
+    ComparedRuns,
+    SideReports,
+    TargetComparison,
+    TargetState,
+    is_failure,
+)
 from fuselight_server.upgrades.numerics import compared_calls
 from fuselight_server.upgrades.own_findings import (
     deprecation_findings,
@@ -26,16 +33,7 @@ from fuselight_server.upgrades.own_findings import (
     time_findings,
 )
 from fuselight_server.upgrades.paths import STANDARD_PATHS, InstalledPaths
-from fuselight_server.upgrades.times import compare_times
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from fuselight.shared.report import Versions
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.findings import Thresholds
-    from fuselight_server.upgrades.model import ComparedRuns, SideReports
-    from fuselight_server.upgrades.times import TimeDifference
+from fuselight_server.upgrades.times import TimeDifference, compare_times
 
 
 def compare_target(

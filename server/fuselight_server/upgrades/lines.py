@@ -6,19 +6,14 @@ Invariant: lines are compared only if both sides generated their kernels for the
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
+from fuselight.shared.report import Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import costs_by_line, places_of
 from fuselight_server.explain.kernels.summary import one_call
-from fuselight_server.upgrades.model import KernelLineChange, LineKernels
+from fuselight_server.upgrades.model import KernelLineChange, LineKernels, SideReports
 from fuselight_server.upgrades.paths import STANDARD_PATHS, TORCH, InstalledPaths
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from fuselight.shared.report import Report
-    from fuselight_server.upgrades.model import SideReports
 
 _LEAST = 0.02
 """Of the earlier estimate: a smaller difference of two estimates is none."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.finding import Finding, SourceLine
 from fuselight_server.jobs.comparison.model import (
     ChangeVerdict,
     FindingChange,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import ReleaseCall, Report, Versions
-    from fuselight_server.base.finding import Finding
     from fuselight_server.upgrades.times import TimeDifference
 
 

@@ -5,15 +5,11 @@ Invariant: a difference that rounding explains is none; what was not compared is
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Accuracy, CallErrors, ReleaseCall, Report
 from fuselight_server.jobs.comparison.model import ChangeVerdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import Accuracy, CallErrors, ReleaseCall, Report
 
 
 class ResultChange(Enum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Deprecation, ReleaseCall, Report, Tier, Versions
 from fuselight_server.base.finding import Finding, Span
 from fuselight_server.base.formatting import format_count, format_time
 from fuselight_server.explain.findings.common.catalogue import CATALOGUE, link
@@ -18,7 +18,6 @@ from fuselight_server.upgrades.numerics import compared_calls, error_text, resul
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight.shared.report import Deprecation, ReleaseCall, Report, Versions
     from fuselight_server.upgrades.model import SideReports
     from fuselight_server.upgrades.times import TimeDifference
 

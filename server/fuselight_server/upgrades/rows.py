@@ -5,8 +5,10 @@ Invariant: each difference is one row, under one verdict; estimates carry their 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterator
 
+from fuselight.shared.report import Versions
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
@@ -17,15 +19,14 @@ from fuselight_server.base.formatting import (
 )
 from fuselight_server.jobs.comparison.model import ChangeVerdict, JobComparison, TimeChange
 from fuselight_server.jobs.comparison.rows import MAX_ROWS, change_rows
-from fuselight_server.upgrades.model import TargetState, is_failure
+from fuselight_server.upgrades.model import (
+    KernelLineChange,
+    LineKernels,
+    TargetComparison,
+    TargetState,
+    is_failure,
+)
 from fuselight_server.upgrades.numerics import ResultChange, result_change, result_text
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import Versions
-    from fuselight_server.upgrades.model import KernelLineChange, LineKernels, TargetComparison
 
 _MAX_LINES = 10
 """Lines whose kernels differ, in text."""

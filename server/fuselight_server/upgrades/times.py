@@ -6,20 +6,15 @@ spreads do not overlap, and is a regression only from 5% on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_change
 from fuselight_server.explain.benchmarks.history import run_of
-from fuselight_server.explain.benchmarks.history_diff import compare
+from fuselight_server.explain.benchmarks.history_diff import Pair, compare
 from fuselight_server.jobs.comparison.model import ChangeVerdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import SourceLine
-    from fuselight_server.explain.benchmarks.history_diff import Pair
 
 _LEAST = 0.05
 """Of the earlier time: two processes of one version can differ by less."""

@@ -8,14 +8,11 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.inputs.dtypes import DTYPES, known_dtype
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _LONGEST = 400
 """Characters of a directive for which spellings are tried: nobody writes a longer one by hand."""

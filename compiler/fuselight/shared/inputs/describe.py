@@ -7,12 +7,10 @@ notation appear as `<TypeName>`, which `parse_directive` rejects: such a call is
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fuselight.shared.inputs.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SHORT = {name: short for short, name in DTYPES.items()}
 _ITEMS = 64

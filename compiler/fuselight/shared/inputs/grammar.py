@@ -12,17 +12,14 @@ import io
 import re
 import tokenize
 import warnings
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.inputs.dtypes import DTYPES
+from fuselight.shared.report import WorldPlan
 from fuselight.shared.world_plan import WorldError, world_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from fuselight.shared.report import WorldPlan
 
 MAX_TEXT = 20_000
 """Longest directive, in characters: beyond it CPython's parser may run out of stack."""

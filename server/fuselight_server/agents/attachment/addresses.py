@@ -10,18 +10,15 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight.shared.owned_folders import folders_of
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.files import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PURPOSE = "agents"
 _FILE = "address.json"

@@ -9,13 +9,10 @@ import contextlib
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import BinaryIO, NoReturn
 
 from fuselight_server.base.interrupts import INTERRUPTED
 from fuselight_server.base.pipes import own_pipes
-
-if TYPE_CHECKING:
-    from typing import BinaryIO, NoReturn
 
 _CHUNK = 1 << 16
 

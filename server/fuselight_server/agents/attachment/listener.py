@@ -12,18 +12,14 @@ import hmac
 import secrets
 import shutil
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import new_folder
 from fuselight_server.agents.attachment.addresses import PURPOSE, AgentAddress
 from fuselight_server.agents.protocol.conversation import AgentConversation
 from fuselight_server.agents.protocol.messages import MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fuselight_server.agents.protocol.toolbox import Toolbox
+from fuselight_server.agents.protocol.toolbox import Toolbox
 
 _SECRET_SECONDS = 10.0
 _TOO_LONG = f"skipped a line of more than {MESSAGE_BYTES:,} bytes"

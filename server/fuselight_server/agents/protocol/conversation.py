@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from fuselight.shared.version import version
 from fuselight_server.agents.protocol.callers import ConversationCaller, InputRequiredError, OpenQuestions
@@ -18,6 +19,7 @@ from fuselight_server.agents.protocol.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    Identity,
     MessageError,
     Notification,
     Request,
@@ -35,13 +37,7 @@ from fuselight_server.agents.protocol.revisions import (
     greeted_client,
     meta_of,
 )
-from fuselight_server.agents.protocol.toolbox import UnknownToolError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight_server.agents.protocol.messages import Identity
-    from fuselight_server.agents.protocol.toolbox import Toolbox, ToolResult
+from fuselight_server.agents.protocol.toolbox import Toolbox, ToolResult, UnknownToolError
 
 _CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": False}}
 _MAX_REQUESTS = 64

@@ -31,7 +31,7 @@ from fuselight_server.commands.finding_rows import finding_data, finding_lines, 
 from fuselight_server.commands.known_fixes import FindingFixes
 from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.static_targets import list_targets
+from fuselight_server.commands.static_targets import ListedTarget, list_targets
 from fuselight_server.explain.findings.priority import advice
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.static_targets import ListedTarget
 
 PATHS = Argument("paths", "strings", "Python files, or folders with Python files", is_required=True)
 

@@ -11,7 +11,7 @@ from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text, short_line
 from fuselight_server.agents.finding_data import FINDING_SCHEMA, evidence
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
-from fuselight_server.base.finding import rank
+from fuselight_server.base.finding import Finding, Span, rank
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.codes import code_page
@@ -19,7 +19,7 @@ from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.known_fixes import list_fixes
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.notebook_lines import cell_of, path_of_cell
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import SourceFiles, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.base.finding import Finding, Span
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.sources import SourceFiles
 
 _AROUND = 6
 """Lines of source before and after a finding."""

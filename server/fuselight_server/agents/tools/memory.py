@@ -13,7 +13,7 @@ from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_size
 from fuselight_server.commands.finding_rows import problem_texts
-from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory
+from fuselight_server.commands.memory import OPTIMIZERS, MemoryOutcome, MemoryPlan, estimate_memory
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.memory.modules import module_rows
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.memory import MemoryOutcome
 
 _MODES = {"as directive": None, "training": True, "inference": False}
 _MAX_ROWS = 12

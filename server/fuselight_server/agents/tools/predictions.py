@@ -23,7 +23,7 @@ from fuselight_server.base.formatting import (
     format_size,
 )
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
-from fuselight_server.commands.forecast import forecast
+from fuselight_server.commands.forecast import ForecastOutcome, forecast
 from fuselight_server.commands.kernels import generate
 from fuselight_server.commands.notebook_cells import check_in_cells, forecast_in_cells
 from fuselight_server.commands.notebook_lines import NamedLine, cell_of, in_words
@@ -36,7 +36,7 @@ from fuselight_server.explain.findings.forecasts.forecasts import (
     has_unasked_parts,
 )
 from fuselight_server.explain.kernels.fusion import sentence, why
-from fuselight_server.explain.kernels.shares import costs_by_line, fold
+from fuselight_server.explain.kernels.shares import Folded, costs_by_line, fold
 from fuselight_server.explain.kernels.summary import one_call, target_summary
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.forecast import ForecastOutcome, RemedyTrial, Trials
+    from fuselight_server.commands.forecast import RemedyTrial, Trials
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.explain.kernels.shares import Folded
 
 _MAX_CHANGES = 30
 _MAX_LINES = 25

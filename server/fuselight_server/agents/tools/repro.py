@@ -11,7 +11,7 @@ from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_sche
 from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.commands.finding_rows import problem_texts
-from fuselight_server.commands.repro import SECONDS, ReproPlan, reproduce
+from fuselight_server.commands.repro import SECONDS, Fault, ReproOutcome, ReproPlan, reproduce
 from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.repro import Fault, ReproOutcome
 
 _MAX_SECONDS = 3600.0
 _NOTHING = "No fault of the compiler was seen."

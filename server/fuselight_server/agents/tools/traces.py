@@ -16,7 +16,7 @@ from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_time
 from fuselight_server.commands.bench import kept_runs
-from fuselight_server.commands.comparison import check_paths, compare_opened, only_job
+from fuselight_server.commands.comparison import ComparedJobs, check_paths, compare_opened, only_job
 from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import SourceFiles, shown_path
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.comparison import ComparedJobs
     from fuselight_server.commands.opened_job import OpenedJob
     from fuselight_server.commands.warm import WarmOutcome, WarmTarget
     from fuselight_server.jobs.caches.model import CacheResult, CacheSummary

@@ -6,14 +6,17 @@ Invariant: what was not compared is always listed, and nothing is shown by color
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.report import Report
 from fuselight_server.base.formatting import format_count, format_target
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.cli.formats.json import finding_as_json, problems_as_json
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems
-from fuselight_server.commands.accuracy import state_of
+from fuselight_server.commands.accuracy import AccuracyOutcome, state_of
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings.common.result_words import (
@@ -22,12 +25,6 @@ from fuselight_server.explain.findings.common.result_words import (
     results_in_words,
     wrong_calls,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Report
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.accuracy import AccuracyOutcome
-    from fuselight_server.commands.outcome import CheckOutcome
 
 _MAX_LINES = 8
 """Reasons and remarks that are printed of a target."""

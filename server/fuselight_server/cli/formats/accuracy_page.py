@@ -5,14 +5,16 @@ Invariant: what was not compared is listed, with the reason, and no text of a pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from fuselight.shared.report import ComparedCall, Location, Report
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count, format_ratio, format_target
 from fuselight_server.base.result_verdicts import AS_EAGER, DIFFERS, NOT_COMPARED
 from fuselight_server.cli.formats.accuracy import accuracy_verdict
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.text_parts import target_name
-from fuselight_server.commands.accuracy import ResultsState, state_of
+from fuselight_server.commands.accuracy import AccuracyOutcome, ResultsState, state_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.result_words import (
     STAGE_NAMES,
@@ -35,13 +37,6 @@ from fuselight_server.explain.pages.parts import (
     number_cell,
     search_bar,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import ComparedCall, Location, Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.accuracy import AccuracyOutcome
 
 _CALL_COLUMNS = (
     "target", "call", "function", "called on", "verdict", "result", "first line that differs", "operator", "stage",

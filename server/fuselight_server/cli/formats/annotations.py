@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fuselight.shared.version import version
-from fuselight_server.base.finding import Severity, rank
+from fuselight_server.base.finding import Finding, Severity, Span, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import printable
 from fuselight_server.commands.baseline import fingerprint
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.notebook_lines import cell_of, line_in_file
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.causes import same_cause
 
 if TYPE_CHECKING:
-    from fuselight_server.base.finding import Finding, Span
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.sources import SourceFiles
 
 
 _LEVELS = {

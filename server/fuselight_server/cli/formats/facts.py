@@ -11,9 +11,9 @@ from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count, format_lines
 from fuselight_server.cli.formats.finding_parts import position_as_json
 from fuselight_server.cli.formats.text_parts import target_name
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings.common.fact_words import FactWords
-from fuselight_server.explain.findings.conditions import one_sided
+from fuselight_server.explain.findings.conditions import OneSided, one_sided
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Fact, FileFacts, Report
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.sources import SourceFiles
-    from fuselight_server.explain.findings.conditions import OneSided
 
 _LONGEST = 48
 """Characters of an expression in the table."""

@@ -5,13 +5,9 @@ Invariant: lines and columns are 1-based characters, the end column exclusive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fuselight_server.base.finding import Finding, Span
 from fuselight_server.commands.notebook_lines import cell_of
-
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Finding, Span
-    from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.commands.sources import SourceFiles
 
 
 def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:

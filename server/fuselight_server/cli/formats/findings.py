@@ -9,15 +9,15 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
-from fuselight_server.base.finding import Severity
+from fuselight.shared.report import Report, Tier
+from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.formatting import format_count, format_list, format_target
 from fuselight_server.base.remedies import refusals
-from fuselight_server.base.terminal import cell_width, printable
+from fuselight_server.base.terminal import Part, Terminal, cell_width, printable
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.links import shown_link
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import CharacterSpan, SourceFiles, shown_path
 from fuselight_server.explain.findings.common.counts import counts, runs_of
 from fuselight_server.explain.findings.failures import code_of
 
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.terminal import Part, Terminal
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.sources import CharacterSpan, SourceFiles
 
 _SHOWN = {
     Severity.ERROR: ("bold red", "error"),

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import runs_of
-from fuselight_server.explain.findings.priority import advice, more_like_the_first
+from fuselight_server.explain.findings.priority import Priority, advice, more_like_the_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.explain.findings.priority import Priority
 
 NO_CHANGE = "Nothing needs a change: the warnings say what to expect."
 NO_KNOWN_CHANGE = (

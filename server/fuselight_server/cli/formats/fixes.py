@@ -15,7 +15,7 @@ from fuselight_server.base.remedies import RemedyState, advised
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
-from fuselight_server.commands.fix import FixStatus
+from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome, FixStatus
 from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
 
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@@": "cyan", "-": "red", "+": "green"}
 _HEADER = ("place", "code", "fix", "result", "why")

@@ -7,13 +7,16 @@ printed again only if it has changed since.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.findings import print_blocks, target_line, totals
 from fuselight_server.cli.formats.fix_first import print_first
@@ -21,16 +24,9 @@ from fuselight_server.cli.formats.jobs_caches import print_caches, print_start, 
 from fuselight_server.cli.formats.jobs_memory import memory_data, print_memory
 from fuselight_server.cli.formats.json import as_data
 from fuselight_server.cli.formats.ranks import print_ranks
-from fuselight_server.commands.opened_job import outcome_of
+from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess, outcome_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.jobs.trace_log.log_ends import log_end
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 
 _MAX_PROCESSES = 8
 """Processes that are listed in text: a job may have a thousand."""

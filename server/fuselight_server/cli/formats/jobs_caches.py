@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server.base.formatting import format_count, format_estimate, format_list, format_time
 from fuselight_server.cli.formats.text_parts import print_heading
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.warm import WarmState
+from fuselight_server.commands.warm import TriedCure, WarmOutcome, WarmState, WarmTarget
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.jobs.caches.findings import cure_text
 from fuselight_server.jobs.caches.model import CauseKind
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Location
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.warm import TriedCure, WarmOutcome, WarmTarget
     from fuselight_server.jobs.caches.model import (
         CacheCause,
         CacheResult,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Outcome as CompileOutcome
+from fuselight.shared.report import Report
 from fuselight_server.cli.formats.finding_parts import file_and_line, position_as_json, severity_word
 from fuselight_server.commands.notebook_lines import cell_of
 from fuselight_server.explain.findings.common.counts import counts
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, Span
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.sources import SourceFiles

@@ -25,10 +25,10 @@ from fuselight_server.base.formatting import (
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.formats.own_kernels import own_kernels_json, print_own_kernels
 from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
-from fuselight_server.commands.notebook_lines import cell_of, in_words
+from fuselight_server.commands.notebook_lines import NamedLine, cell_of, in_words
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.kernels.fusion import sentence, why
-from fuselight_server.explain.kernels.shares import costs_by_line, fold, place_of
+from fuselight_server.explain.kernels.shares import Folded, costs_by_line, fold, place_of
 from fuselight_server.explain.kernels.summary import (
     candidates,
     one_call,
@@ -39,9 +39,7 @@ from fuselight_server.explain.kernels.summary import (
 if TYPE_CHECKING:
     from fuselight.shared.report import GeneratedGraph, Report
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.notebook_lines import NamedLine
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.explain.kernels.shares import Folded
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fuselight_server.cli.formats.json import problems_as_json
 from fuselight_server.cli.formats.memory_page import MemoryPage
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line, target_name
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.memory.fit import fit_of
+from fuselight_server.explain.memory.fit import LargestBatch, fit_of
 from fuselight_server.explain.memory.modules import module_rows
 from fuselight_server.explain.memory.words import (
     NOTES,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.memory import MemoryOutcome
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.explain.memory.fit import LargestBatch
 
 _MAX_ROWS = 10
 _MAX_CHANGES = 5

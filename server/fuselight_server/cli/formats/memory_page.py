@@ -6,12 +6,13 @@ becomes markup.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Device, HeldMemory, Location, MemoryEstimate, MemoryPeak, Report
 from fuselight_server.base.formatting import format_count, format_percent, format_size
 from fuselight_server.cli.formats.memory_timeline import timeline_picture
-from fuselight_server.explain.memory.fit import fit_of
+from fuselight_server.explain.memory.fit import LargestBatch, fit_of
 from fuselight_server.explain.memory.modules import module_rows
 from fuselight_server.explain.memory.words import (
     NOTES,
@@ -42,12 +43,6 @@ from fuselight_server.explain.pages.parts import (
     html_text,
     number_cell,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight.shared.report import Device, HeldMemory, Location, MemoryEstimate, MemoryPeak, Report
-    from fuselight_server.explain.memory.fit import LargestBatch
 
 _MAX_ROWS = 40
 

@@ -5,16 +5,12 @@ Invariant: a table beside it has the numbers of the peak; kinds differ in their 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from fuselight.shared.report import MemoryTimeline
 from fuselight_server.base.formatting import format_size
 from fuselight_server.explain.memory.words import PHASES, USES
 from fuselight_server.explain.pages.parts import html_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import MemoryTimeline
 
 _WIDTH, _HEIGHT = 720, 200
 _LEFT, _TOP, _BOTTOM = 70, 14, 22

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
+from fuselight.shared.started_processes import ProcessEnd
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.jobs import FindingStream, print_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.commands.run import process_remarks
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from fuselight.shared.started_processes import ProcessEnd
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.opened_job import OpenedJob
 
 
 def print_run(

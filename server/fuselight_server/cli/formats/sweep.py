@@ -15,16 +15,14 @@ from fuselight_server.base.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.sweep.rows import RowStatus, SweepJob
-from fuselight_server.sweep.summary import summarize
+from fuselight_server.sweep.rows import RowStatus, SweepJob, SweepRow, TimedConfiguration
+from fuselight_server.sweep.summary import CauseCount, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.sweep.comparison import SweepComparison
-    from fuselight_server.sweep.rows import SweepRow, TimedConfiguration
-    from fuselight_server.sweep.summary import CauseCount
 
 _STYLES = {
     RowStatus.DONE: "green",

@@ -13,7 +13,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import TuneOutcome
 from fuselight_server.base.formatting import format_ratio, format_spread, format_time
 from fuselight_server.cli.formats.text_parts import print_machine, print_measured_heading, print_notes
-from fuselight_server.commands.notebook_cells import cell_names
+from fuselight_server.commands.notebook_cells import CellNames, cell_names
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.pages.document import standalone_page
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.notebook_cells import CellNames
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.tune import TargetSearch
     from fuselight_server.explain.searches.page_types import CandidateRow, KnobRow, TunedPage

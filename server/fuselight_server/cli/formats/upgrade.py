@@ -10,24 +10,22 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
-from fuselight_server.base.finding import Severity
+from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.jobs.comparison.data import comparison_as_data
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
-from fuselight_server.upgrades.model import TargetState
+from fuselight_server.upgrades.model import KernelLineChange, LineKernels, TargetComparison, TargetState
 from fuselight_server.upgrades.numerics import result_change
 from fuselight_server.upgrades.rows import as_job, reworded_rows, state_row, target_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight_server.base.finding import Finding
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.upgrade import UpgradeOutcome
-    from fuselight_server.upgrades.model import KernelLineChange, LineKernels, TargetComparison
 
 SCHEMA = 1
 HEADINGS = {

@@ -19,8 +19,8 @@ from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.findings.ranks import report_of
-from fuselight_server.explain.ranks.collective_lines import collective_rows
-from fuselight_server.explain.ranks.link import estimated_us
+from fuselight_server.explain.ranks.collective_lines import CollectiveRow, collective_rows
+from fuselight_server.explain.ranks.link import RankLink, estimated_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import EqualRanks, Report, World
     from fuselight_server.base.terminal import Part, Terminal
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.explain.ranks.collective_lines import CollectiveRow
-    from fuselight_server.explain.ranks.link import RankLink
 
 _MAX_ROWS = 40
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygls.exceptions import JsonRpcException
 
 from fuselight.shared.configurations import ConfigurationError
-from fuselight.shared.report import Tier, Work
+from fuselight.shared.report import Report, Tier, Work
 from fuselight_server.base.files import disk_lines, split_text
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.protocol import Written
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.target_at import UNSAVED
 from fuselight_server.editor.handlers.timed_requests import (
     TimedRequests,
@@ -26,13 +28,23 @@ from fuselight_server.editor.handlers.timed_requests import (
     shown_path,
     started,
 )
+from fuselight_server.editor.messages.answers import Exported, StartAnswer
+from fuselight_server.editor.messages.params import MeasuredExportParams, MeasuredParams
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.editor.results.timed_words import TimedWords
+from fuselight_server.editor.session.state import State
 from fuselight_server.editor.session.timed_results import is_stale, plan_of
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks import exports
-from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_removed
+from fuselight_server.explain.benchmarks.history import (
+    BenchmarkRun,
+    History,
+    read_run,
+    remove_run,
+    runs_of_removed,
+)
 from fuselight_server.explain.benchmarks.history_diff import compare, on_page
 from fuselight_server.explain.benchmarks.page import (
     Around,
@@ -43,20 +55,10 @@ from fuselight_server.explain.benchmarks.page import (
     of_body,
     places_of,
 )
+from fuselight_server.explain.benchmarks.page_types import MeasuredPage, PastRun
 from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.explain.pages.document import NotBuiltError
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Report
-    from fuselight_server.editor.handlers.protocol import Written
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import Exported, StartAnswer
-    from fuselight_server.editor.messages.params import MeasuredExportParams, MeasuredParams
-    from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
-    from fuselight_server.explain.benchmarks.page_types import MeasuredPage, PastRun
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 
 class Texts:

@@ -6,7 +6,8 @@ another type than expected count as missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
@@ -14,9 +15,6 @@ from pygls.capabilities import get_capability
 from fuselight_server.editor.handlers.protocol import NOTIFICATIONS, PREFIX
 from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.results.lens_facts import SHOW_KERNEL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _RESOLVED = frozenset({"edit", "command"})
 """What choosing a fix fills in: its edit, or the command that goes on with its verification."""

@@ -5,31 +5,32 @@ Invariant: an action is offered only with an edit that applies to the current te
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
+from fuselight_server.base.finding import Finding
 from fuselight_server.editor.handlers.code_lens import lenses_on
 from fuselight_server.editor.handlers.fix_actions import FIX_ALL, fix_actions, fix_all_action
 from fuselight_server.editor.handlers.fix_commands import apply_workspace_edit
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.handlers.memory_actions import memory_actions
 from fuselight_server.editor.handlers.repro import repro_actions
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
 from fuselight_server.editor.results.input_lines import target_named
-from fuselight_server.editor.results.quick_edits import captured_calls, fastest_configurations, quick_edits
+from fuselight_server.editor.results.quick_edits import (
+    QuickEdit,
+    captured_calls,
+    fastest_configurations,
+    quick_edits,
+)
 from fuselight_server.editor.results.shown_findings import address, shown_findings
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.fix_offers import is_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.results.quick_edits import QuickEdit
-    from fuselight_server.editor.results.snapshot import Document
 
 Answer = list[types.CodeAction | types.Command]
 RUN_KIND = "source.fuselight"

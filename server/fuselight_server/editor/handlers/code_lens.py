@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.editor.handlers.protocol import Encoded
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import NO_ACTION, lenses_for
-from fuselight_server.editor.presenters.lens import other_lenses, program_lenses, target_lenses
+from fuselight_server.editor.presenters.lens import Lens, other_lenses, program_lenses, target_lenses
 from fuselight_server.editor.results.target_lens import TargetLens, known_targets, lens_of, line_of_program
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lsprotocol import types
 
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.presenters.lens import Lens
 
 SLICE = 200
 """Targets whose lenses are made before the event loop runs on: some 2 ms."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
@@ -16,7 +16,8 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.base.markdown import code_block, code_span
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import forget_views
-from fuselight_server.editor.handlers.server import installed
+from fuselight_server.editor.handlers.server import Server, installed
+from fuselight_server.editor.messages.answers import OfferedDevice
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.results.finding_hover import markdown
@@ -29,10 +30,6 @@ from fuselight_server.execution.runs.last_results import forget_results
 from fuselight_server.execution.worker_client.process import PRINTED
 from fuselight_server.explain.benchmarks import history
 from fuselight_server.explain.searches.last_search import forget_searches
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import OfferedDevice
 
 LOG_TAIL = 120
 """Lines of the log in a problem report."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fuselight_server.base.settings import parse_settings
+from fuselight_server.base.settings import Settings, parse_settings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.run_ends import INTERPRETER_CHANGED
@@ -21,7 +21,6 @@ from fuselight_server.editor.session.target_device import choose
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fuselight_server.base.settings import Settings
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.params import FolderParams
 

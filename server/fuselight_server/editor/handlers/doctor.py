@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from pygls.exceptions import JsonRpcException
 
-from fuselight.doctor import Status
+from fuselight.doctor import Check, Status
 from fuselight_server.base.markdown import plain
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.consent import NEVER
 from fuselight_server.execution import doctor
 
 if TYPE_CHECKING:
-    from fuselight.doctor import Check
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.params import FolderParams
 

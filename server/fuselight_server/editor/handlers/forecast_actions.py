@@ -5,13 +5,11 @@ Invariant: it runs because the user asked for it, and says why where it does not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.session.forecast_trials import end_of, forecast_of
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
 
 
 async def verify_forecast(server: Server, options: dict[str, Any]) -> None:

@@ -13,14 +13,12 @@ from fuselight.shared.report.visible import visible
 from fuselight_server.base.markdown import plain
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import captured_files, knowing
-from fuselight_server.editor.results.memory import saved_lines
+from fuselight_server.editor.results.memory import LineMemory, MemoryResult, saved_lines
 from fuselight_server.editor.results.memory_words import line_hint, line_words
-from fuselight_server.editor.results.shape_hints import ShapeHints
+from fuselight_server.editor.results.shape_hints import ShapeHint, ShapeHints
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.results.memory import LineMemory, MemoryResult
-    from fuselight_server.editor.results.shape_hints import ShapeHint
     from fuselight_server.editor.results.snapshot import Document
 
 _MAX_LINES = 5_000

@@ -7,28 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.editor.handlers.protocol import JOBS_CHANGED, Written, written_page
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.timed_requests import shown_path
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
+from fuselight_server.editor.messages.answers import FollowedJob, JobEntry, JobsChanged, OpenedJobs
+from fuselight_server.editor.messages.params import CloseJobParams, JobParams, OpenJobParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.job_page import closed_page, page_of
-from fuselight_server.editor.session.jobs import sources_of, summary_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import FollowedJob, JobEntry, JobsChanged, OpenedJobs
-    from fuselight_server.editor.messages.params import CloseJobParams, JobParams, OpenJobParams
-    from fuselight_server.editor.presenters.job_page_types import JobPage
-    from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.editor.session.jobs import Opening
-    from fuselight_server.jobs.reports.mapping import AmbiguousFile
+from fuselight_server.editor.presenters.job_page_types import JobPage
+from fuselight_server.editor.results.jobs import JobResult
+from fuselight_server.editor.session.jobs import Opening, sources_of, summary_of
+from fuselight_server.jobs.reports.mapping import AmbiguousFile
 
 NONE_OF_THESE = "None of these"
 _MAX_ASKED = 4

@@ -10,11 +10,10 @@ import asyncio
 import shlex
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.consent_store import ConsentStore
+from fuselight_server.base.consent_store import ConsentAnswer, ConsentStore
 from fuselight_server.editor.session.consent import LATER, NEVER
 
 if TYPE_CHECKING:
-    from fuselight_server.base.consent_store import ConsentAnswer
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.session.state import Folder
     from fuselight_server.editor.session.ui import Question, Ui

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Rung, Tier
+from fuselight.shared.report import GeneratedGraph, Kernel, Rung, Tier
 from fuselight_server.base.formatting import format_estimate, format_target
 from fuselight_server.editor.handlers.own_kernel_documents import own_entries, own_text, removed_text
 from fuselight_server.editor.presenters import convert
@@ -33,7 +33,6 @@ from fuselight_server.explain.kernels.own_kernels import OWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import GeneratedGraph, Kernel
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import (
         KernelEntries,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
@@ -12,11 +11,8 @@ from pygls.capabilities import ServerCapabilitiesBuilder
 from fuselight_server.base.process_ends import has_ended
 from fuselight_server.editor.handlers import configuration, diagnostics, disk_polling, files, views
 from fuselight_server.editor.handlers.client_features import client_features
-from fuselight_server.editor.handlers.server import register
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.params import TrustParams
+from fuselight_server.editor.handlers.server import Server, register
+from fuselight_server.editor.messages.params import TrustParams
 
 PARENT_SECONDS = 2.0
 """Seconds between two checks of the client's process, on systems without an event for its end."""

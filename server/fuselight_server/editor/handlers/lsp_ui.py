@@ -18,7 +18,7 @@ from fuselight_server.editor.handlers.status import TimedRunNotifications, statu
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
 from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.shown_findings import path_is_file
-from fuselight_server.editor.session.ui import agents_of
+from fuselight_server.editor.session.ui import Question, agents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import ConfirmRun, FileChanged, FolderStatus
     from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.session.state import Folder
-    from fuselight_server.editor.session.ui import Question
     from fuselight_server.execution.runs.keys import Key
 
 _MAX_TEXTS = 20

@@ -13,13 +13,12 @@ from lsprotocol import types
 
 from fuselight.shared.report import file_name
 from fuselight_server.source.notebooks import words
-from fuselight_server.source.notebooks.edits import NoCellEditError, cell_edit
+from fuselight_server.source.notebooks.edits import CellEdit, NoCellEditError, cell_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight_server.editor.session.notebooks import Notebook, OpenNotebooks
-    from fuselight_server.source.notebooks.edits import CellEdit
     from fuselight_server.source.notebooks.module import ModuleCell
 
 Json = Any

@@ -7,10 +7,12 @@ interpreter.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from fuselight.shared.report import Tier
 from fuselight_server.editor.handlers.commands import path_in, run
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.results.lens_facts import (
     ACCURACY,
     CANCEL_ACCURACY,
@@ -18,11 +20,6 @@ from fuselight_server.editor.results.lens_facts import (
     MEMORY,
 )
 from fuselight_server.execution.runs.planning import MAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight_server.editor.handlers.server import Server
 
 
 def start(server: Server, options: dict[str, Any], *, tier: Tier) -> None:

@@ -10,7 +10,7 @@ from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.own_kernels import placed_kernels
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.explain.kernels.documents import SOURCE, STAGES
+from fuselight_server.explain.kernels.documents import SOURCE, STAGES, KernelDocument
 from fuselight_server.explain.kernels.own_documents import (
     CONFIGURATIONS,
     first_form,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import KernelEntry, KernelLink, KernelText
     from fuselight_server.editor.messages.params import KernelDocumentParams, KernelsAtParams
     from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.explain.kernels.documents import KernelDocument
 
 
 def own_entries(server: Server, path: str, params: KernelsAtParams) -> Iterator[KernelEntry]:

@@ -28,7 +28,7 @@ from fuselight_server.editor.handlers.notebook_messages import CellMessages
 from fuselight_server.editor.handlers.protocol import Protocol as WireProtocol
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.notebooks import OpenNotebooks
-from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Ui
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.editor.session.analysis import Analysis
     from fuselight_server.editor.session.repros import ReproSession
-    from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.keys import Key
 
 COMMAND_SECONDS = 3.0

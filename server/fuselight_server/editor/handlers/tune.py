@@ -7,10 +7,13 @@ would: in a trusted workspace, with the user's consent, and with an interpreter.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.configurations import ConfigurationError
+from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.report import Tier
+from fuselight_server.editor.handlers.protocol import Written
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.target_at import UNSAVED
 from fuselight_server.editor.handlers.timed_requests import (
     TimedRequests,
@@ -19,22 +22,16 @@ from fuselight_server.editor.handlers.timed_requests import (
     shown_path,
     started,
 )
+from fuselight_server.editor.messages.answers import StartAnswer
+from fuselight_server.editor.messages.params import TunedParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.timed_words import TimedWords
 from fuselight_server.editor.session.timed_results import tune_plan_of
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.searches.page import Surroundings, no_search, page
-
-if TYPE_CHECKING:
-    from fuselight.shared.measurement_plans import TunePlan
-    from fuselight_server.editor.handlers.protocol import Written
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import StartAnswer
-    from fuselight_server.editor.messages.params import TunedParams
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.explain.searches.page_types import TunedPage
-    from fuselight_server.source.reading import Reading
-
+from fuselight_server.explain.searches.page_types import TunedPage
+from fuselight_server.source.reading import Reading
 
 SEARCHES = TimedRequests(Tier.TUNED, TimedWords("Tune", "Tuning", "search", "find its fastest configuration"))
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from lsprotocol import types
@@ -27,7 +28,9 @@ from fuselight_server.editor.handlers import (
     tune,
 )
 from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.target_at import UNSAVED, NoTargetError, asked_target
+from fuselight_server.editor.messages.answers import KernelEntry, OpenedJobs
 from fuselight_server.editor.messages.params import (
     CloseJobParams,
     GraphsParams,
@@ -45,12 +48,6 @@ from fuselight_server.editor.results.shown_findings import is_address
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.kernels.documents import SOURCE
 from fuselight_server.explain.pages.document import NotBuiltError, standalone_page
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import KernelEntry, OpenedJobs
 
 SHOW_GRAPHS = "fuselight.server.showGraphs"
 OPEN_JOB = "fuselight.server.openJob"

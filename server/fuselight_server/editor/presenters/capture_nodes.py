@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import Compile, Graph, Location, Recompile, Report
 from fuselight_server.base.finding import SourceLine, Span, rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_place
 from fuselight_server.editor.presenters.tree_nodes import LISTED, NodeMaker
@@ -19,7 +19,7 @@ from fuselight_server.editor.results.target_lens import inputs_words
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
-from fuselight_server.explain.findings.forecasts.forecasts import folded, folded_text
+from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange, folded, folded_text
 from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
@@ -27,12 +27,10 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
 from fuselight_server.source.positions import resumption, span
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Compile, Graph, Recompile, Report
     from fuselight_server.editor.messages.answers import ReportNode
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.editor.results.refused_fixes import RefusedFix
-    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 
 
 @dataclass(frozen=True)

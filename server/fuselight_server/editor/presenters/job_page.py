@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.finding import Severity, rank
+from fuselight_server.base.finding import Finding, Severity, rank
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.commands.comparison import compare_opened
 from fuselight_server.editor.presenters.job_changes import changes_section
@@ -38,7 +38,6 @@ from fuselight_server.jobs.trace_log.files import LogError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fuselight_server.base.finding import Finding
     from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.jobs.caches.model import CacheSummary

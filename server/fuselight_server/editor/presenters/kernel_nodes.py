@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import GeneratedGraph
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import (
     format_count,
@@ -18,7 +18,10 @@ from fuselight_server.base.formatting import (
     format_place,
     format_size,
 )
+from fuselight_server.editor.messages.answers import NodeKernel, ReportNode
+from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
+from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.lens_facts import kernel_summary
 from fuselight_server.explain.kernels.documents import (
     ATEN,
@@ -29,14 +32,7 @@ from fuselight_server.explain.kernels.documents import (
     file_name,
     key_of,
 )
-from fuselight_server.explain.kernels.shares import ACTIVATION, fold, place_of
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import GeneratedGraph
-    from fuselight_server.editor.messages.answers import NodeKernel, ReportNode
-    from fuselight_server.editor.presenters import convert
-    from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.explain.kernels.shares import Folded
+from fuselight_server.explain.kernels.shares import ACTIVATION, Folded, fold, place_of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fuselight_server.editor.results.lens_facts import (
     with_state,
 )
 from fuselight_server.editor.results.own_kernels import own_kernel_facts
-from fuselight_server.editor.results.target_lens import UNPARSED, unparsed_line
+from fuselight_server.editor.results.target_lens import UNPARSED, TargetLens, unparsed_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
     from fuselight_server.editor.results.lens_facts import Info
     from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.editor.results.target_lens import TargetLens
 
 _LONGEST_NAME = 30
 """Characters of the name of a job."""

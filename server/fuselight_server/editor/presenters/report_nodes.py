@@ -32,7 +32,7 @@ from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.memory_nodes import memory_node
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
 from fuselight_server.editor.results.accuracy_words import accuracy_summary
-from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.memory_words import memory_summary
 from fuselight_server.editor.results.run_ends import NOUNS, RunEnds
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.messages.answers import ReportNode
     from fuselight_server.editor.results.accuracy import AccuracyResult
-    from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.memory import MemoryResult
     from fuselight_server.editor.results.refused_fixes import RefusedFix

@@ -5,17 +5,13 @@ Invariant: no text becomes markup, and the page loads nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight_server.base.formatting import format_place
+from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters import convert
 from fuselight_server.explain.pages.document import static_page
 from fuselight_server.explain.pages.parts import html_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.editor.messages.answers import ReportNode
 
 _OPEN_DEPTH = 2
 """Levels of the tree that are open at first."""

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight.shared.report.visible import visible
+from fuselight_server.base.finding import Span
+from fuselight_server.editor.messages.answers import NodeKernel, ReportNode
 from fuselight_server.editor.presenters import convert
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Span
-    from fuselight_server.editor.messages.answers import NodeKernel, ReportNode
 
 LISTED = 200
 """Entries of one kind that a node lists."""

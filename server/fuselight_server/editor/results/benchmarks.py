@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.editor.results.target_result import LineResult, Row
-from fuselight_server.explain.benchmarks.page import places_of
+from fuselight_server.explain.benchmarks.page import Drawn, places_of
 from fuselight_server.explain.benchmarks.profile import LineTime, times_by_line
 from fuselight_server.explain.benchmarks.timing_stats import has_times, shown_of
 from fuselight_server.explain.findings import findings_of_measured
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Failure, MeasuredConfiguration, Report
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.benchmarks.history import BenchmarkRun
-    from fuselight_server.explain.benchmarks.page import Drawn
 
 
 MeasuredRow = Row[LineTime]

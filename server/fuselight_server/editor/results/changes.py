@@ -6,19 +6,15 @@ reached. A finding is the same one where edits have moved its line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_estimate, format_line_ranges
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult, differences
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.source.positions import TrackedFinding
+from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.source.positions import TrackedFinding
 
 _NOUNS = {
     "FL107": "break",

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from fuselight.shared.report import Branch, Fact, TracedFacts
+from fuselight.shared.report import Branch, Fact, FileFacts, TracedFacts
 from fuselight_server.source.line_map import LineMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import FileFacts
     from fuselight_server.source.text_changes import Change
 
 T = TypeVar("T", Fact, Branch)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.markdown import code_block, code_span, link, plain
-from fuselight_server.base.remedies import RemedyState, advised, refusals
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, refusals
 from fuselight_server.editor.results.input_lines import inputs_line, target_named
 from fuselight_server.editor.results.shown_findings import ShownFinding, address, message
 from fuselight_server.execution.runs.keys import Key
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.editor.results.snapshot import Snapshot
 
 _MAX_FIXES = 2

@@ -11,27 +11,22 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Location, Tier
 from fuselight_server.base.files import disk_text, split_text, within
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
-from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.results.kernels import kernel_lines, kernel_result_of
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import KernelResult, kernel_lines, kernel_result_of
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.jobs.reports.mapping import LineState
-from fuselight_server.jobs.trace_log.model import GraphKind
+from fuselight_server.jobs.trace_log.model import GraphKind, LoggedCompile
 from fuselight_server.source.document import SourceDocument
-from fuselight_server.source.positions import Places, locations, span, tracked
+from fuselight_server.source.positions import Places, TrackedFinding, TrackedSpan, locations, span, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import Location
     from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.jobs.trace_log.model import LoggedCompile
-    from fuselight_server.source.positions import TrackedFinding, TrackedSpan
     from fuselight_server.source.text_changes import Change
 
 MAX_JOBS = 8

@@ -20,8 +20,8 @@ from fuselight_server.base.formatting import (
     format_time,
 )
 from fuselight_server.base.markdown import code_span, name_cell, plain
-from fuselight_server.editor.results.benchmarks import MeasuredResult
-from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
+from fuselight_server.editor.results.kernels import KernelResult, KernelRow
 from fuselight_server.editor.results.lens_facts import (
     kernel_words,
     measured_words,
@@ -33,8 +33,6 @@ from fuselight_server.explain.kernels.summary import candidates
 
 if TYPE_CHECKING:
     from fuselight.shared.report import GeneratedGraph, Kernel, MeasuredLaunch
-    from fuselight_server.editor.results.benchmarks import MeasuredRow
-    from fuselight_server.editor.results.kernels import KernelRow
     from fuselight_server.editor.results.snapshot import Snapshot
 
 

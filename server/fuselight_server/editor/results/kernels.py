@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from fuselight.shared.report import Phase
+from fuselight.shared.report import Assembled, Failure, GeneratedGraph, Kernel, Phase, Report
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import format_estimate, format_line_ranges
 from fuselight_server.editor.results.target_result import STILL_RUNNING, LineResult, Row
@@ -26,7 +26,6 @@ from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.source.positions import Places, TrackedFinding, locations, span, tracked
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Assembled, Failure, GeneratedGraph, Kernel, Report
     from fuselight_server.execution.runs.keys import Key
 
 CHANGES = 50

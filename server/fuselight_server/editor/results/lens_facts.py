@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.configurations import WRITTEN
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Failure, Tier
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
@@ -23,7 +23,7 @@ from fuselight_server.base.formatting import (
     format_size,
     format_target,
 )
-from fuselight_server.editor.results.target_result import STILL_RUNNING
+from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.benchmarks.words import benchmark_times, failed, first_calls, line_summary
@@ -34,11 +34,9 @@ from fuselight_server.explain.searches.words import headline, lens_words, progre
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fuselight.shared.report import Failure
     from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
     from fuselight_server.editor.results.kernels import KernelResult, KernelRow
     from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.editor.results.tunings import TuningResult
 
 LONGEST = 60

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fuselight.shared.report import EditResults
+from fuselight.shared.report import EditResults, HeldMemory, MemoryEstimate, MemoryPeak, Report, TriedEdit
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.editor.results.target_result import TargetResult
@@ -21,7 +21,6 @@ from fuselight_server.source.positions import Places, locations, span
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak, Report, TriedEdit
     from fuselight_server.execution.runs.keys import Key
 
 

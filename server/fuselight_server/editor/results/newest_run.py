@@ -6,18 +6,13 @@ the older run keeps it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from fuselight_server.editor.results.captures import CaptureResult
-from fuselight_server.source.positions import span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.source.positions import TrackedFinding
+from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.source.positions import TrackedFinding, span
 
 _CLOSING = (")", "]", "}")
 """What the last line of a parameter list may begin with, as deep as its `def`."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import is_user_file
+from fuselight.shared.report import Location, OwnKernel, Report, is_user_file
 from fuselight_server.editor.results.lens_facts import age, shorten, with_state
 from fuselight_server.explain.kernels.own_kernels import by_function, figures, key_of, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fuselight.shared.report import Location, OwnKernel, Report
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.snapshot import Snapshot
 

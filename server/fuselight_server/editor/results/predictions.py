@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Report, Stack, Tier
 from fuselight_server.base.files import split_text
-from fuselight_server.base.finding import Severity
+from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.editor.results.changes import noun
@@ -26,8 +26,6 @@ from fuselight_server.source.positions import Places, TrackedFinding, TrackedSpa
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from fuselight.shared.report import Report, Stack
-    from fuselight_server.base.finding import Finding, Span
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.source.code_changes import ChangedFunction, DeferredChange

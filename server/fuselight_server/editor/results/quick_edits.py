@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import split_text
-from fuselight_server.base.finding import Span
+from fuselight_server.base.finding import Finding, Span
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.store import recorded_calls
 from fuselight_server.commands.fastest_configurations import edit_of, winners
@@ -22,7 +22,6 @@ from fuselight_server.source.document import read_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fuselight_server.base.finding import Finding
     from fuselight_server.editor.results.snapshot import Document, ResultsView
     from fuselight_server.source.edits import TextEdit
 

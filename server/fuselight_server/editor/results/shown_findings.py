@@ -17,20 +17,18 @@ from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, rank
 from fuselight_server.commands.findings import SourceHints, answered_targets, compose_findings
-from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.captures import PROGRAM, CaptureResult
 from fuselight_server.editor.results.newest_run import FindingValidity, NewestRun
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
-from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
+from fuselight_server.editor.results.target_result import TargetResult, keys_of, keys_on_disk
 from fuselight_server.explain.findings import expand, nothing_ran
 from fuselight_server.explain.findings.common.catalogue import Origin
 
 if TYPE_CHECKING:
     from fuselight_server.editor.results.accuracy import AccuracyResult
     from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.editor.results.snapshot import ResultsView
-    from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.explain.findings.static import HasRun
     from fuselight_server.source.positions import TrackedFinding
     from fuselight_server.source.reading import Reading

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Outcome
+from fuselight.shared.report import Compile, Outcome
 from fuselight_server.base.formatting import (
     format_count,
     format_place,
@@ -29,15 +29,13 @@ from fuselight_server.editor.results.memory_words import memory_summary
 from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.findings.failures import lacks_inputs
-from fuselight_server.explain.findings.forecasts.forecasts import folded, folded_text
+from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange, folded, folded_text
 from fuselight_server.source.positions import resumption, span
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Compile
     from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 
 LISTED = 20
 """Compiles of a function that a hover lists."""

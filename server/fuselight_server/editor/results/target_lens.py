@@ -12,8 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
-from fuselight.shared.report import Rung, Tier
-from fuselight_server.base.finding import SourceLine
+from fuselight.shared.report import Inputs, Location, Rung, Tier
+from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import format_count, format_lines, format_target
 from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.accuracy_words import accuracy_info
@@ -46,7 +46,7 @@ from fuselight_server.editor.results.lens_facts import (
     with_state,
 )
 from fuselight_server.editor.results.memory_words import memory_info
-from fuselight_server.editor.results.predictions import STARTING
+from fuselight_server.editor.results.predictions import STARTING, Prediction
 from fuselight_server.editor.results.run_ends import NOUNS
 from fuselight_server.editor.results.run_progress import WAITING, describe
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
@@ -61,9 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from fuselight.shared.protocol import DirectiveLine
-    from fuselight.shared.report import Inputs, Location
-    from fuselight_server.base.finding import Span
-    from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.execution.runs.queue import Running
     from fuselight_server.source.reading import StaticTarget

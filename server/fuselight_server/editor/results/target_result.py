@@ -11,20 +11,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from fuselight.shared.report import data_key
+from fuselight.shared.report import Failure, Report, data_key
 from fuselight_server.base.files import read_python, within
-from fuselight_server.base.finding import Span
+from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.explain.findings import findings_of_end
 from fuselight_server.explain.kernels.shares import LinePart
-from fuselight_server.source.positions import tracked
+from fuselight_server.source.positions import Places, TrackedFinding, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from fuselight.shared.report import Failure, Report
-    from fuselight_server.base.finding import SourceLine
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.source.positions import Places, TrackedFinding
     from fuselight_server.source.text_changes import Change
 
 

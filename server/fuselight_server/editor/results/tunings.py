@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fuselight_server.editor.results.target_result import TargetResult
-from fuselight_server.explain.searches.decisions import holding_file
+from fuselight_server.explain.searches.decisions import WrittenDecision, holding_file
 from fuselight_server.source.positions import Places
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Failure, Report, Tuned
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.explain.searches.decisions import WrittenDecision
 
 
 @dataclass

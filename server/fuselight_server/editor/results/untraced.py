@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_target
-from fuselight_server.editor.results.captures import captured_files
+from fuselight_server.editor.results.captures import CapturedFile, captured_files
 from fuselight_server.explain.findings.common.text import inputs_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight_server.editor.results.captures import CapturedFile
     from fuselight_server.editor.results.snapshot import Document, ResultsView
 
 LISTED = 200

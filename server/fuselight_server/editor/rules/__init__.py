@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Culprit, Location, Tier
+from fuselight.shared.report import Culprit, Location, Report, Tier
 from fuselight_server.editor.rules.conditions import Conditions
 from fuselight_server.editor.rules.edited import EditedText
 from fuselight_server.editor.rules.functions import functions_of
@@ -22,7 +22,6 @@ from fuselight_server.explain.findings.common.context import Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.rules.rules import PredictedBreak
 

@@ -6,13 +6,10 @@ Invariant: only versions whose breaks were compared with the rules are known (te
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight.shared.report import Report
+from fuselight.shared.report import Report
 
 Version = tuple[int, int]
 

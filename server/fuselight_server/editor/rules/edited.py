@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import bisect
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight_server.source.document import lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _LONGEST = 600
 """Lines between the first and the last difference that are compared; beyond that all of them count as new."""

@@ -15,14 +15,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
-from fuselight.shared.report import FileFacts, Report
+from fuselight.shared.report import Branch, Fact, FileFacts, Report, TracedValue
 from fuselight_server.editor.rules.values import KnownValue, common, value_of
 from fuselight_server.source.chunks import Memory, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fuselight.shared.report import Branch, Fact, TracedValue
     from fuselight_server.editor.rules.edited import EditedText, Hunk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef

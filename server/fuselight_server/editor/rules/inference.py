@@ -7,8 +7,9 @@ has the kind that follows from that code, or none.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.report import FactKind
 from fuselight_server.editor.rules.function_facts import attribute_facts, local_names
@@ -21,10 +22,6 @@ from fuselight_server.editor.rules.result_kinds import (
 )
 from fuselight_server.editor.rules.values import KnownValue
 from fuselight_server.source.class_sources import dotted_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
 

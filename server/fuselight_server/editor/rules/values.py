@@ -5,15 +5,10 @@ Invariant: an expression that could have a value of another kind has no value he
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import FactKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import TracedValue
+from fuselight.shared.report import FactKind, TracedValue
 
 
 @dataclass(frozen=True)

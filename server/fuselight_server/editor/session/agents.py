@@ -15,7 +15,7 @@ from fuselight_server.agents.attachment.listener import AgentListener
 from fuselight_server.base.files import within
 from fuselight_server.commands.options import RunSettings
 from fuselight_server.editor.session.consent import LATER, NEVER, RUN
-from fuselight_server.editor.session.ui import Question
+from fuselight_server.editor.session.ui import Question, Ui
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller, Toolbox
     from fuselight_server.base.settings import Interpreter
     from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.editor.session.ui import Ui
 
 
 class AttachedAgents:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Report, Tier
 from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.editor.results.run_ends import CANCELED, RESTARTED, RunEnd
 from fuselight_server.editor.session.agents import AttachedAgents
@@ -29,18 +29,16 @@ from fuselight_server.editor.session.target_runs import TargetRuns
 from fuselight_server.editor.session.timed_results import BenchmarkSession, TuningSession
 from fuselight_server.editor.session.verifications import VerificationRuns
 from fuselight_server.editor.session.workers import Workers
-from fuselight_server.execution.runs.queue import Runs
+from fuselight_server.execution.runs.queue import Job, OwnedWorker, Run, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.shared.protocol import Answer, Refused, RunRequest
-    from fuselight.shared.report import Report
     from fuselight_server.base.settings import Interpreter, Settings
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import WorkerKey
-    from fuselight_server.execution.runs.queue import Job, OwnedWorker, Run
 
 
 class Analysis:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import AccuracyRequest, Answer
+from fuselight.shared.protocol import AccuracyRequest, Answer, Progress, Refused, RunRequest
 from fuselight_server.commands.accuracy_options import AccuracyPlan
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.explain.findings.failures import failure_report
@@ -18,7 +18,6 @@ from fuselight_server.fixes.verification.wrong_results import compare_results
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.shared.protocol import Progress, Refused, RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.execution.runs.queue import Run
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.protocol import Answer, Refused, RunRequest
-from fuselight.shared.report import Assembled, Tier
+from fuselight.shared.report import Assembled, Report, Tier
 from fuselight_server.editor.results.captures import CaptureResult, read_capture
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of, what_is_missing
 from fuselight_server.editor.results.own_kernels import merged
@@ -31,7 +31,6 @@ from fuselight_server.source.input_programs import find_programs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fuselight.shared.report import Report
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.editor.session.environments import Environments
     from fuselight_server.editor.session.fix_session import FixSession

@@ -12,14 +12,12 @@ A save, after which nothing but runs changes, is an event of `run_requests.SaveR
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import disk_text, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.session.environments import Environments
     from fuselight_server.editor.session.fix_session import FixSession

@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.commands.forecast import try_changes
-from fuselight_server.editor.results.captures import read_capture
+from fuselight_server.editor.results.captures import CaptureResult, read_capture
 from fuselight_server.editor.results.report_reading import line_reader, thresholds_of
 from fuselight_server.editor.results.target_result import keys_of
 from fuselight_server.editor.session.fix_attempts import FixAttempts
-from fuselight_server.editor.session.fix_offers import FixOffers
-from fuselight_server.editor.session.fix_targets import FileFixes, FixTargets, has_parts
+from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, VerifiedFixes
+from fuselight_server.editor.session.fix_targets import FileFixes, FixTargets, SessionTarget, has_parts
 from fuselight_server.editor.session.verifications import (
     InterruptedVerificationError,
     VerificationTasks,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.fix_offers import FixOffer, VerifiedFixes
-    from fuselight_server.editor.session.fix_targets import SessionTarget
     from fuselight_server.editor.session.state import State
     from fuselight_server.editor.session.verifications import Prepare
     from fuselight_server.execution.runs.keys import Key

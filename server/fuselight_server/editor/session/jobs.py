@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_count
-from fuselight_server.commands.open import OpenRequest, open_jobs
-from fuselight_server.editor.results.jobs import job_result_of
+from fuselight_server.commands.open import ChooseFile, OpenRequest, open_jobs
+from fuselight_server.editor.results.jobs import JobResult, job_result_of
 from fuselight_server.jobs.reports.mapping import is_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fuselight_server.commands.open import ChooseFile
     from fuselight_server.commands.opened_job import OpenedJob
-    from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.session.state import State
 
 _PROGRESS_SECONDS = 0.1

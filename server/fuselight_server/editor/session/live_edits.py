@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS
 from fuselight.shared.report import Report, Tier
-from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.captures import PROGRAM, CaptureResult
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.report_reading import line_reader
-from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange
 from fuselight_server.source.document import LARGE
 
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.explain.findings import Thresholds
 
 TOO_LARGE = DeferredChange("", f"the file has more than {LARGE // 1000} kB", 1)
 _RETRACE_STAGE = "retrace"

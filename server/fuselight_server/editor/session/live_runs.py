@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from fuselight.shared.protocol import Answer, LiveReady, LiveRequest, Progress, Refused, Retrace
+from fuselight.shared.protocol import Answer, LiveReady, LiveRequest, Progress, Refused, Retrace, RunRequest
 from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.results.target_result import keys_of
@@ -21,7 +21,6 @@ from fuselight_server.editor.results.target_result import keys_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.state import Folder, State

@@ -24,7 +24,7 @@ from fuselight_server.editor.session.live_edits import (
     with_reasons,
     without_problems,
 )
-from fuselight_server.editor.session.live_runs import MAX_LIVE_RUNS
+from fuselight_server.editor.session.live_runs import MAX_LIVE_RUNS, LiveRunHandle, LiveRuns, RanTexts
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange, code_changes
 from fuselight_server.source.code_parts import UnreadableError
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.session.live_edits import EditedFiles, ShownPredictions
-    from fuselight_server.editor.session.live_runs import LiveRunHandle, LiveRuns, RanTexts
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
 

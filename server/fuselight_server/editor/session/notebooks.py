@@ -7,20 +7,15 @@ session and its results know the document alone; `handlers/notebook_messages.py`
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import Cell
 from fuselight.shared.notebooks.module_text import module_text
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.source.document import SourceDocument
-from fuselight_server.source.notebooks.module import NotebookModule, module_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.source.notebooks.module import ModuleCell
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.source.notebooks.module import ModuleCell, NotebookModule, module_of
+from fuselight_server.source.text_changes import Change
 
 
 @dataclass

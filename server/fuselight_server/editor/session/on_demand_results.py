@@ -10,7 +10,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Report, Tier
 from fuselight_server.base.store import Store
 from fuselight_server.editor.results.accuracy import AccuracyResult, accuracy_result_of
 from fuselight_server.editor.results.memory import MemoryResult, memory_result_of, with_known_edits
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fuselight.shared.protocol import AccuracyRequest, RunRequest
-    from fuselight.shared.report import Report
     from fuselight_server.editor.session.session import Session
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Job

@@ -17,7 +17,7 @@ from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.options import CommandOptions, RunSettings
-from fuselight_server.commands.repro import ReproPlan, reproduce
+from fuselight_server.commands.repro import ReproOutcome, ReproPlan, reproduce
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.interpreters import NoInterpreterError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fuselight_server.base.settings import Settings
-    from fuselight_server.commands.repro import ReproOutcome
     from fuselight_server.execution.runs.keys import Key
 
 

@@ -25,9 +25,9 @@ from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report import Tier
 from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
-from fuselight_server.editor.session.consent import ASKED, UNTRUSTED, AskedRuns, Trigger
+from fuselight_server.editor.session.consent import ASKED, UNTRUSTED, AskedRuns, RunPermissions, Trigger
 from fuselight_server.editor.session.target_runs import ProgramLines
-from fuselight_server.editor.session.workers import worker_key
+from fuselight_server.editor.session.workers import Workers, worker_key
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.execution.runs.queue import Job
@@ -39,12 +39,10 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import RunRequest
     from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.consent import RunPermissions
     from fuselight_server.editor.session.on_demand_results import ComparisonSession
     from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.timed_results import BenchmarkSession
-    from fuselight_server.editor.session.workers import Workers
     from fuselight_server.source.document import SourceDocument
 
 TimedPlan = MeasurePlan | TunePlan

@@ -20,9 +20,9 @@ from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.results.captures import limit_facts
 from fuselight_server.editor.results.changes import compare
 from fuselight_server.editor.results.failed_tests import FailedTests
-from fuselight_server.editor.results.jobs import OpenJobs
-from fuselight_server.editor.results.run_ends import RunEnds
-from fuselight_server.editor.results.snapshot import ResultsByTier, ResultsView, Snapshot
+from fuselight_server.editor.results.jobs import JobResult, OpenJobs
+from fuselight_server.editor.results.run_ends import RunEnd, RunEnds
+from fuselight_server.editor.results.snapshot import Document, ResultsByTier, ResultsView, Snapshot
 from fuselight_server.editor.results.target_result import (
     Results,
     compare_with_disk,
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from fuselight_server.commands.compile_tests import FailedCompileTest
-    from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.predictions import Prediction
-    from fuselight_server.editor.results.run_ends import RunEnd
-    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Running

@@ -12,16 +12,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Report, Tier
 from fuselight_server.base.files import within
 from fuselight_server.base.store import Store
 from fuselight_server.commands.compile_tests import read_failed
 from fuselight_server.editor.results.accuracy import accuracy_result_of
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
-from fuselight_server.editor.results.captures import PROGRAM, read_capture
+from fuselight_server.editor.results.captures import PROGRAM, CaptureResult, read_capture
 from fuselight_server.editor.results.memory import memory_result_of
 from fuselight_server.editor.results.report_reading import line_reader, modified, thresholds_of
-from fuselight_server.editor.results.target_result import keys_on_disk
+from fuselight_server.editor.results.target_result import TargetResult, keys_on_disk
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.last_results import kept_results
@@ -37,9 +37,6 @@ from fuselight_server.explain.searches.last_search import kept_searches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import Report
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.editor.session.state import State
     from fuselight_server.explain.findings import Thresholds
 

@@ -17,7 +17,7 @@ from fuselight.shared.protocol import (
     MemoryRequest,
     OwnKernelsPlan,
 )
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Report, Tier
 from fuselight_server.base.files import disk_text, within
 from fuselight_server.base.store import recorded_calls
 from fuselight_server.editor.results.captures import PROGRAM
@@ -32,7 +32,6 @@ from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
     from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
     from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.execution.runs.planning import PlannedRun

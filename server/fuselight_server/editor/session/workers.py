@@ -10,7 +10,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import Progress
+from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
 from fuselight_server.base.formatting import format_count
 from fuselight_server.editor.results.run_progress import WAITING
 from fuselight_server.editor.session.comparison_run import run_compared
@@ -22,7 +22,6 @@ from fuselight_server.explain.findings.failures import failure_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.shared.protocol import Answer, Refused, RunRequest
     from fuselight.shared.report import Failure, Report
     from fuselight_server.base.settings import Interpreter, Settings
     from fuselight_server.editor.session.session import Session

@@ -12,9 +12,10 @@ import functools
 import hmac
 import importlib.util
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fuselight_server
 from fuselight.shared.codec import DecodeError, decode, encode
@@ -23,9 +24,6 @@ from fuselight.shared.foreign_files import project_root, read_regular, signature
 from fuselight.shared.report import data_key
 from fuselight_server.base.files import walk_sources
 from fuselight_server.base.store import Store, check_not_a_link, is_own
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _FILE = "answers.json"
 _MAX = 1024

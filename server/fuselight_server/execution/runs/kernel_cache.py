@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
-from fuselight.shared.report import VARIABLES, data_key
+from fuselight.shared.report import VARIABLES, Report, Versions, data_key
 from fuselight.shared.version import code_key
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
@@ -31,7 +31,6 @@ from fuselight_server.execution.runs.stored_reports import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.shared.report import Report, Versions
     from fuselight_server.execution.runs.queue import OwnedWorker
 
 

@@ -5,16 +5,12 @@ Invariant: what the program printed is not kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Output, Report, Tier
 from fuselight_server.base.last_reports import LastReports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.store import Store
+from fuselight_server.base.store import Store
 
 _FOLDERS = {Tier.ACCURACY: "accuracy", Tier.MEMORY: "memory"}
 """The tiers whose last results are kept, and the name of the folder of each."""

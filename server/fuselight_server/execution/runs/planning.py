@@ -11,14 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.inputs.grammar import world_of_directives
-from fuselight.shared.protocol import CaptureRequest, InputsPlan, Limits, OwnKernelsPlan, Target
-from fuselight.shared.report import Rung
+from fuselight.shared.protocol import CaptureRequest, InputsPlan, Limits, OwnKernelsPlan, RunRequest, Target
+from fuselight.shared.report import Report, Rung, WorldPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report, WorldPlan
     from fuselight_server.source.reading import Reading, StaticTarget
 
 MAIN = "__main__"

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import disk_text
-from fuselight_server.execution.runs.planning import main_run, script_run
+from fuselight_server.execution.runs.planning import PlannedRun, main_run, script_run
 from fuselight_server.source.compile_mentions import CompileMentions, compile_mentions
 from fuselight_server.source.local_imports import LocalImports, import_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fuselight_server.execution.runs.planning import PlannedRun
     from fuselight_server.source.reading import Reading
 
 

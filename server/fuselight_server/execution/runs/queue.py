@@ -11,20 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
-from fuselight.shared.report import Culprit, Failure
+from fuselight.shared.report import Culprit, Failure, Report
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.execution.runs.keys import Key, WorkerKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Report
-
 
 _REST = 9
 """Times as long as the last report took, before the next one is taken in."""

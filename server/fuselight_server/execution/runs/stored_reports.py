@@ -16,10 +16,11 @@ import json
 import os
 import time
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
@@ -36,10 +37,6 @@ from fuselight_server.base.store import (
     remove_left,
 )
 from fuselight_server.execution.runs.repeated_runs import RunRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
 
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
 """What reading a damaged report raises."""

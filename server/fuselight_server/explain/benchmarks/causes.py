@@ -7,10 +7,10 @@ are called slower than eager's only where the quartiles of both do not meet.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GapKind, LaunchKind, Work
+from fuselight.shared.report import GapKind, LaunchKind, MeasuredConfiguration, Profile, Report, Work
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
@@ -20,6 +20,7 @@ from fuselight_server.base.formatting import (
 )
 from fuselight_server.explain.benchmarks.profile import (
     FOREIGN,
+    LineTime,
     kernel_of,
     longest,
     main_place,
@@ -31,12 +32,6 @@ from fuselight_server.explain.benchmarks.profile import (
 )
 from fuselight_server.explain.benchmarks.timing_stats import change, eager_of, is_foreign
 from fuselight_server.explain.kernels.shares import place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import MeasuredConfiguration, Profile, Report
-    from fuselight_server.explain.benchmarks.profile import LineTime
 
 SHARE = 0.1
 """Of a call's wall time: what takes less is not worth a sentence."""

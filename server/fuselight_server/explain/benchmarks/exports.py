@@ -10,30 +10,26 @@ import io
 import itertools
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.benchmarks.history import BenchmarkRun
-from fuselight_server.explain.benchmarks.page_types import AccuracyCell
+from fuselight_server.explain.benchmarks.page_types import (
+    AccuracyCell,
+    ConfigurationChange,
+    ConfigurationRow,
+    LineChange,
+    MeasuredPage,
+    PagePlace,
+    ProfileDetails,
+    RunComparison,
+)
 from fuselight_server.explain.pages.document import standalone_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.explain.benchmarks.page_types import (
-        ConfigurationChange,
-        ConfigurationRow,
-        LineChange,
-        MeasuredPage,
-        PagePlace,
-        ProfileDetails,
-        RunComparison,
-    )
-
 
 SCHEMA = 1
 FORMATS = ("json", "csv", "html")

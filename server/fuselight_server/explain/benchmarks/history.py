@@ -13,9 +13,10 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
@@ -23,7 +24,8 @@ from fuselight.shared.foreign_data import parse_json, unpack_line
 from fuselight.shared.foreign_files import open_regular, read_regular, write_whole
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.commands import MARKER
-from fuselight.shared.report import Output, Report, data_key
+from fuselight.shared.report import Measured, Output, Report, data_key
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_ratio
 from fuselight_server.base.store import Store, check_not_a_link, files_of, is_own, make_folder, read_gzip
 from fuselight_server.explain.benchmarks import words
@@ -36,13 +38,6 @@ from fuselight_server.explain.benchmarks.timing_stats import (
     speedup,
     wrong_results,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from fuselight.shared.report import Measured
-    from fuselight_server.base.finding import SourceLine
-
 
 KEPT = 20
 """Runs of one target."""

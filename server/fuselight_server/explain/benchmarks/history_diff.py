@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Clock
+from fuselight.shared.report import Clock, Measured, MeasuredConfiguration, Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_change,
@@ -45,7 +45,6 @@ _EARLIER = 5
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import Measured, MeasuredConfiguration, Report
     from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
     from fuselight_server.explain.benchmarks.page import Shows
     from fuselight_server.explain.benchmarks.page_types import PastRun

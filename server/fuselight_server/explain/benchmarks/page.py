@@ -7,11 +7,23 @@ says that it is now. The fields and their meaning are in `page_types.py` and doc
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import configuration_title
-from fuselight.shared.report import LaunchKind, MeasuredConfiguration, Profile
+from fuselight.shared.report import (
+    Accuracy,
+    CompileStep,
+    LaunchKind,
+    Machine,
+    Measured,
+    MeasuredConfiguration,
+    MeasuredLaunch,
+    Profile,
+    Report,
+    Stack,
+    Timing,
+)
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
@@ -32,10 +44,12 @@ from fuselight_server.explain.benchmarks.page_types import (
     MeasuredPage,
     MemoryCell,
     PagePlace,
+    PastRun,
     ProfileDetails,
     Roofline,
     RooflinePeak,
     RooflinePoint,
+    RunComparison,
     StepRow,
     VerdictLine,
     WallPart,
@@ -62,21 +76,6 @@ from fuselight_server.explain.benchmarks.verdict import verdict
 from fuselight_server.explain.kernels.shares import place_of
 from fuselight_server.explain.memory.words import allocated_in_words, workspace_notes
 from fuselight_server.explain.pages.page_data import finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from fuselight.shared.report import (
-        Accuracy,
-        CompileStep,
-        Machine,
-        Measured,
-        MeasuredLaunch,
-        Report,
-        Stack,
-        Timing,
-    )
-    from fuselight_server.explain.benchmarks.page_types import PastRun, RunComparison
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,15 @@ Invariant: eager is measured in any case, first; what cannot be read raises befo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import EAGER, MODES, WRITTEN, parse_configuration
-from fuselight.shared.protocol import MeasureRequest
+from fuselight.shared.measurement_plans import MeasurePlan
+from fuselight.shared.protocol import Limits, MeasureRequest, RunRequest
 from fuselight_server.base.store import Store
 from fuselight_server.explain.benchmarks.history import History
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.measurement_plans import MeasurePlan
-    from fuselight.shared.protocol import Limits, RunRequest
 
 
 def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:

@@ -11,27 +11,25 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from fuselight.shared.devices.estimate import rate
-from fuselight.shared.report import GapKind, KernelKind, LaunchKind
+from fuselight.shared.report import (
+    Device,
+    Gap,
+    GapKind,
+    Kernel,
+    KernelKind,
+    LaunchKind,
+    MeasuredConfiguration,
+    MeasuredLaunch,
+    Profile,
+)
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.benchmarks.timing_stats import Range
 from fuselight_server.explain.kernels.shares import LinePart, place_of, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import (
-        Device,
-        Gap,
-        Kernel,
-        MeasuredConfiguration,
-        MeasuredLaunch,
-        Profile,
-    )
 
 _TICKS = 1 << 40
 """Of a microsecond: far below what any clock tells."""

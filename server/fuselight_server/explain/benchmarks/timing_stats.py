@@ -8,14 +8,10 @@ count.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import EAGER, WRITTEN
-from fuselight.shared.report import Clock
+from fuselight.shared.report import Accuracy, Clock, Measured, MeasuredConfiguration, Timing
 from fuselight_server.base.formatting import format_spread, format_time, format_time_range
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Accuracy, Measured, MeasuredConfiguration, Timing
 
 LEAST = 0.01
 _WIDE = 0.05

@@ -8,9 +8,10 @@ headline.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.configurations import EAGER
+from fuselight.shared.report import Accuracy, Measured, MeasuredConfiguration, Report, Timing
 from fuselight_server.base.formatting import format_list, format_ratio, format_time
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.benchmarks.causes import Cause, Statement, causes
@@ -26,11 +27,6 @@ from fuselight_server.explain.benchmarks.timing_stats import (
     wrong_results,
 )
 from fuselight_server.explain.kernels.shares import place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Accuracy, Measured, MeasuredConfiguration, Report, Timing
 
 
 def verdict(report: Report) -> tuple[Statement, ...]:

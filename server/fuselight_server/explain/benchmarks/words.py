@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from fuselight.shared.configurations import WRITTEN, configuration_title
-from fuselight.shared.report import Clock, Work
+from fuselight.shared.report import Clock, Failure, Machine, Measured, MeasuredConfiguration, Work
 from fuselight_server.base.formatting import (
     format_count,
     format_first,
@@ -15,7 +15,7 @@ from fuselight_server.base.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.explain.benchmarks.profile import together
+from fuselight_server.explain.benchmarks.profile import LineTime, together
 from fuselight_server.explain.benchmarks.timing_stats import (
     change,
     clock_of,
@@ -28,13 +28,6 @@ from fuselight_server.explain.benchmarks.timing_stats import (
     varies,
     wrong_results,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight.shared.report import Failure, Machine, Measured, MeasuredConfiguration
-    from fuselight_server.explain.benchmarks.profile import LineTime
-
 
 WORK = {
     Work.INFERENCE: "inference",

@@ -7,9 +7,10 @@ directive does not fit is that of the directive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Report, Tier
+from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings.breaks.breaks import break_findings
 from fuselight_server.explain.findings.breaks.not_compiled import not_compiled_findings
 from fuselight_server.explain.findings.breaks.unguarded_changes import unseen_findings
@@ -38,12 +39,6 @@ from fuselight_server.explain.findings.static import (
     nothing_ran,
     static_findings,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
 
 __all__ = [
     "Thresholds",

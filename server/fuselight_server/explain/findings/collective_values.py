@@ -7,19 +7,14 @@ line of the collective and its callers come from the run, the way from there to 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
-from fuselight.shared.report import Location
+from fuselight.shared.report import Collective, Location, Stack
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.source.value_flow import CallSite, ValueBranches, branches_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Collective, Stack
 
 CODE = "FL917"
 _WITHOUT_VALUE = frozenset({"barrier", "send"})

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.report import Branch
 from fuselight_server.base.finding import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Branch
 
 _STATEMENT = re.compile(rb"(?:if|elif|while|assert)\b")
 

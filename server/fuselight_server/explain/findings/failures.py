@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Rung, TargetRef, Tier, Versions
-from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import span_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Failure
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 

@@ -6,17 +6,13 @@ Invariant: a line is named only where it alone fills or binds the name.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Failure, TensorHolder
 from fuselight_server.base.finding import Related
 from fuselight_server.base.formatting import format_count, format_size
 from fuselight_server.explain.findings.common.context import span_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Failure, TensorHolder
 
 _REQUEST = re.compile(r"DefaultCPUAllocator: .*tried to allocate (\d+) bytes")
 _SHOWN = 3

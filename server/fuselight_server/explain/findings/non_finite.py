@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import NonFiniteKind
-from fuselight_server.base.finding import Related
+from fuselight.shared.report import ComparedCall, NonFinite, NonFiniteKind
+from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.remedies import FindingRemedy
 from fuselight_server.explain.findings.common.context import span_of
@@ -22,8 +22,6 @@ from fuselight_server.explain.findings.common.result_words import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import ComparedCall, NonFinite
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _REMEDIES = {

@@ -22,17 +22,25 @@ eager mode is one that a benchmark measured, and is marked so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, Location, NotCompiledKind, is_pythons_own
-from fuselight_server.base.finding import WRONG_RESULTS, Severity
+from fuselight.shared.report import (
+    Break,
+    GuardCause,
+    GuardFailure,
+    Location,
+    NotCompiledKind,
+    Recompile,
+    Report,
+    is_pythons_own,
+)
+from fuselight_server.base.finding import WRONG_RESULTS, Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list, format_target, format_time
 from fuselight_server.base.remedies import RemedyState
-from fuselight_server.explain.findings.breaks.break_costs import by_function, sides_of
+from fuselight_server.explain.findings.breaks.break_costs import GraphSides, by_function, sides_of
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
 from fuselight_server.explain.findings.breaks.generators import is_lone_comprehension
 from fuselight_server.explain.findings.breaks.not_compiled import has_graph
@@ -46,13 +54,6 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
     recompile_seconds,
 )
 from fuselight_server.explain.findings.recompilations.recompilations import is_expected_root
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fuselight.shared.report import Break, GuardFailure, Recompile, Report
-    from fuselight_server.base.finding import Finding, Related
-    from fuselight_server.explain.findings.breaks.break_costs import GraphSides
 
 RECOMPILED = frozenset({"FL102", "FL201"})
 """Codes of findings about recompilations."""

@@ -6,21 +6,15 @@ the ranks that have it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Related
+from fuselight.shared.report import EqualRanks, Report
+from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.recompilation_hints import recompilation_hints
-from fuselight_server.explain.ranks.rank_differences import world_differences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import EqualRanks, Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.ranks.rank_differences import WorldDifference
+from fuselight_server.explain.ranks.rank_differences import WorldDifference, world_differences
 
 _SAME_CODE = "Take the branch outside of the compiled function, or give all ranks the same shapes"
 _HINTS = {

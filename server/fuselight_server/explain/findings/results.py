@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import Location, Stage
-from fuselight_server.base.finding import Related
+from fuselight_server.base.finding import Finding, Related, Span
 from fuselight_server.base.formatting import (
     cut_list,
     format_count,
@@ -42,14 +42,7 @@ from fuselight_server.explain.findings.common.text import compose
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight.shared.report import (
-        ComparedCall,
-        RegionEdit,
-        ResultCause,
-        ResultComparison,
-        TriedSetting,
-    )
-    from fuselight_server.base.finding import Finding, Span
+    from fuselight.shared.report import ComparedCall, RegionEdit, ResultCause, ResultComparison, TriedSetting
     from fuselight_server.explain.findings.common.context import Context
 
 REGION_OPTIONS = "region_options"

@@ -8,13 +8,10 @@ and boxes that are cut off at the end are counted.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight_server.explain.graphs.picture import Arrow, Box, BoxKind, Member, Picture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
 
 MAX = 60
 """Up to this many boxes nothing is folded; a layout has at most twice as many."""

@@ -10,10 +10,24 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import NotCompiledKind, Outcome
+from fuselight.shared.report import (
+    Break,
+    Compile,
+    Frame,
+    GeneratedGraph,
+    Graph,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    OwnKernel,
+    Recompile,
+    Report,
+)
+from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count, format_estimate, format_place, format_target
 from fuselight_server.explain.findings.breaks.break_remedies import break_words
 from fuselight_server.explain.findings.common.context import Context
@@ -25,23 +39,6 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
 )
 from fuselight_server.explain.kernels.own_kernels import figures
 from fuselight_server.source.positions import resumption, span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fuselight.shared.report import (
-        Break,
-        Compile,
-        Frame,
-        GeneratedGraph,
-        Graph,
-        Location,
-        NotCompiled,
-        OwnKernel,
-        Recompile,
-        Report,
-    )
-    from fuselight_server.base.finding import Span
 
 
 class BoxKind(str, enum.Enum):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import KernelKind
+from fuselight.shared.report import Assembled, GeneratedGraph, Kernel, KernelKind, Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_estimate,
@@ -23,11 +23,6 @@ from fuselight_server.base.formatting import (
 )
 from fuselight_server.explain.kernels.script import checks, standalone
 from fuselight_server.explain.kernels.shares import places_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Assembled, GeneratedGraph, Kernel, Report
 
 SOURCE, WRAPPER, JOINT, ATEN, SCRIPT = "source", "wrapper", "joint", "aten", "script"
 SASS = "sass"

@@ -7,16 +7,12 @@ consider the pair, never a guess.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import place_of, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Report
 
 _WORDS = {
     "numel/rnumel mismatch (reduce)": "both reduce, but over tensors of different sizes",

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Phase
+from fuselight.shared.report import OperatorPath, Phase, Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import place_of
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import OperatorPath, Report
 
 LEVELS = {
     "call": "torch calls",

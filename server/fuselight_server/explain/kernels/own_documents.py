@@ -7,8 +7,9 @@ code belongs to the line that called it.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
+from fuselight.shared.report import Listing, OwnKernel, Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_first, format_size
 from fuselight_server.explain.kernels.documents import (
@@ -30,11 +31,6 @@ from fuselight_server.explain.kernels.own_kernels import (
     varied_words,
 )
 from fuselight_server.explain.kernels.own_kernels import find as find_own
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import Listing, OwnKernel, Report
 
 CONFIGURATIONS = "configurations"
 _PROBLEMS = 3

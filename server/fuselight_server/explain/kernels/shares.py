@@ -8,18 +8,13 @@ storage that is saved counts once, at the first tensor that shares it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from fuselight.shared.report import innermost_user_frame
+from fuselight.shared.report import GeneratedGraph, Kernel, Report, Stack, innermost_user_frame
 from fuselight_server.base.finding import SourceLine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import GeneratedGraph, Kernel, Report, Stack
-
 
 T = TypeVar("T")
 

@@ -5,30 +5,30 @@ Invariant: every number is an estimate, and the line above them says so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import EditResults, MemoryChange, MemoryUse, SavingKind, StepPhase
+from fuselight.shared.report import (
+    Device,
+    EditResults,
+    HeldMemory,
+    HolderGrowth,
+    Location,
+    MeasuredMemory,
+    MemoryChange,
+    MemoryEstimate,
+    MemoryPeak,
+    MemorySaving,
+    MemoryUse,
+    Report,
+    SavingKind,
+    StepPhase,
+    TriedEdit,
+)
 from fuselight_server.base.formatting import format_change, format_count, format_estimate, format_size
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.memory.fit import Fit, fit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import (
-        Device,
-        HeldMemory,
-        HolderGrowth,
-        Location,
-        MeasuredMemory,
-        MemoryEstimate,
-        MemoryPeak,
-        MemorySaving,
-        Report,
-        TriedEdit,
-    )
 
 USES = {
     MemoryUse.PARAMETER: "parameters",

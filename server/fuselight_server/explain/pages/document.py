@@ -11,16 +11,13 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report.visible import visible, visible_json
 from fuselight_server.explain.pages.parts import html_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 BUILD = "npm ci && npm run build"
 

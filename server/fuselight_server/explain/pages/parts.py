@@ -6,13 +6,10 @@ Invariant: no text becomes markup. `page.js` searches and sorts the table `rows`
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report.visible import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 ROWS = "rows"
 """ID of the table that a reader can search and sort."""

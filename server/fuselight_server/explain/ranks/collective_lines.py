@@ -5,18 +5,12 @@ Invariant: every collective is in collective row, and a row is of one line, one 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import innermost_user_frame
+from fuselight.shared.report import Collective, Location, MeshDimension, innermost_user_frame
 from fuselight.shared.world_plan import dimension_of
-from fuselight_server.explain.ranks.link import estimated_us
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight.shared.report import Collective, Location, MeshDimension
-    from fuselight_server.explain.ranks.link import RankLink
+from fuselight_server.explain.ranks.link import RankLink, estimated_us
 
 _HOOKS = {"fsdp": "FSDP2", "ddp": "DDP"}
 

@@ -8,15 +8,10 @@ Invariant: a call is extra only if the lines of the calls after it are again tho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import innermost_user_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import Collective, CollectiveMismatch, Location, World
+from fuselight.shared.report import Collective, CollectiveMismatch, Location, World, innermost_user_frame
 
 _POINT_TO_POINT = frozenset({"send", "recv"})
 _MAX_EXTRA = 8

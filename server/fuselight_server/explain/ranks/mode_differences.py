@@ -7,15 +7,10 @@ mode, as for an evaluation, has a recompilation, and no difference here.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import innermost_user_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import Compile, EqualRanks, Location, Mode
+from fuselight.shared.report import Compile, EqualRanks, Location, Mode, innermost_user_frame
 
 _NO_BACKWARD = "A call without gradients has no backward: the other ranks wait in the collectives of theirs."
 _PRECISION = "The results of these ranks differ in dtype or precision."

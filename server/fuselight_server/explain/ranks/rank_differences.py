@@ -6,28 +6,27 @@ Invariant: a difference is of ranks that ran, at the first place where they diff
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Graph, Outcome, innermost_user_frame, is_user_file
+from fuselight.shared.report import (
+    Collective,
+    CollectiveMismatch,
+    Compile,
+    EqualRanks,
+    Graph,
+    GuardCause,
+    Location,
+    Outcome,
+    Recompile,
+    World,
+    innermost_user_frame,
+    is_user_file,
+)
 from fuselight.shared.world_plan import without_addresses
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.ranks.extra_calls import extra_call
 from fuselight_server.explain.ranks.mode_differences import mode_differences, mode_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from fuselight.shared.report import (
-        Collective,
-        CollectiveMismatch,
-        Compile,
-        EqualRanks,
-        GuardCause,
-        Location,
-        Recompile,
-        World,
-    )
 
 _MUST_AGREE = (
     "Ranks of a process group must call the same collectives in the same order: the others wait until the job's "

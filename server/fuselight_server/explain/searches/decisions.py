@@ -12,15 +12,12 @@ import posixpath
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared import tuned_file
 from fuselight.shared.foreign_files import project_root
+from fuselight.shared.report import TunedResult
 from fuselight_server.explain.searches.measurements import DEFAULT
 from fuselight_server.explain.searches.words import gain_words
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import TunedResult
 
 _NAME_ANOTHER = "write the result to another file"
 

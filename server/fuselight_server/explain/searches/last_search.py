@@ -5,16 +5,12 @@ Invariant: texts of kernels, profiles and what the program printed are not kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Output, Report
 from fuselight_server.base.last_reports import LastReports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.store import Store
+from fuselight_server.base.store import Store
 
 KEPT = 50
 """Targets of one workspace: those whose last search is the oldest go."""

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import EAGER, MODES
-from fuselight.shared.report import Measured, TuneOutcome
+from fuselight.shared.report import Measured, Timing, TuneCandidate, Tuned, TunedResult, TuneOutcome
 from fuselight_server.explain.benchmarks.timing_stats import clock_of, timing_of
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Timing, TuneCandidate, Tuned, TunedResult
 
 DEFAULT, *_OTHER_MODES = MODES
 _LEAST_ROUNDS = 3

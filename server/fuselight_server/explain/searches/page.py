@@ -5,11 +5,20 @@ Invariant: no number of a page is infinite or not a number; None is what is not 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import EAGER, MODES
-from fuselight.shared.report import Skip, TuneOutcome
+from fuselight.shared.report import (
+    Knob,
+    Measured,
+    Report,
+    Skip,
+    TuneCandidate,
+    Tuned,
+    TunedResult,
+    TuneOutcome,
+)
 from fuselight.shared.tuned_code import compile_code, replay_code
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.benchmarks import words as measured_words
@@ -35,11 +44,6 @@ from fuselight_server.explain.searches.page_types import (
     RaceSeries,
     TunedPage,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import Knob, Measured, Report, TuneCandidate, Tuned, TunedResult
 
 CALLABLES = frozenset({"function", "method"})
 """Kinds of target that are compiled by their own name; of all others, the model is."""

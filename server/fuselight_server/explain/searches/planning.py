@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import (
     EAGER,
@@ -17,14 +17,9 @@ from fuselight.shared.configurations import (
     ConfigurationError,
     parse_configuration,
 )
-from fuselight.shared.protocol import TuneRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.measurement_plans import TunePlan
-    from fuselight.shared.protocol import Limits, RunRequest
-    from fuselight.shared.report import Report
+from fuselight.shared.measurement_plans import TunePlan
+from fuselight.shared.protocol import Limits, RunRequest, TuneRequest
+from fuselight.shared.report import Report
 
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
 _DURATION = re.compile(rf"(?:{_NUMBER}\s*m(?:in)?)?\s*(?:{_NUMBER}\s*s?)?")

@@ -5,10 +5,17 @@ Invariant: a knob that this version does not know is shown by its name, never le
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuselight.shared.configurations import EAGER
-from fuselight.shared.report import KnobBound, Numerics, Skip, TuneOutcome
+from fuselight.shared.report import (
+    Knob,
+    KnobBound,
+    Numerics,
+    Skip,
+    TuneCandidate,
+    Tuned,
+    TunedResult,
+    TuneOutcome,
+)
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.base.formatting import format_list, format_percent, format_ratio, format_time
 from fuselight_server.explain.benchmarks.words import device, has_device
@@ -22,9 +29,6 @@ from fuselight_server.explain.searches.measurements import (
     is_confirmed,
     over_eager,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Knob, TuneCandidate, Tuned, TunedResult
 
 LABELS = {
     "attention_cudnn": "attention with cuDNN",

@@ -11,7 +11,7 @@ import libcst as cst
 
 from fuselight_server.fixes.rewrites.output import effect_in
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
-from fuselight_server.fixes.rewrites.tensor_conditions import condition_of, under_known
+from fuselight_server.fixes.rewrites.tensor_conditions import TensorTest, condition_of, under_known
 from fuselight_server.fixes.syntax.exception_classes import only_keeps_arguments
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.tensor_values import short_code
@@ -20,7 +20,6 @@ from fuselight_server.fixes.syntax.tree import dotted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.fixes.rewrites.tensor_conditions import TensorTest
     from fuselight_server.fixes.syntax.site import Site
 
 _TITLE = "Use torch._assert_async"

@@ -6,25 +6,21 @@ function that the file has is under it. Where another call may exist, there is n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.compiled_modules import calls_of_module
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.autocast_effects import is_untouched, is_untouched_statement
-from fuselight_server.fixes.syntax.file_tree import FileTree
+from fuselight_server.fixes.syntax.file_tree import Change, FileTree
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.tree import dotted
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight_server.fixes.syntax.file_tree import Change
-
-    IsImported = Callable[[str], bool]
-    """Whether another file of the project imports a name of the file."""
+IsImported = Callable[[str], bool]
+"""Whether another file of the project imports a name of the file."""
 
 _KIND = "autocast_outside"
 _TITLE = "Enter autocast around `{}`"

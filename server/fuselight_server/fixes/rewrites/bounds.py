@@ -8,10 +8,12 @@ Invariant: a promise is a condition of the function itself, and its operands hav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
+from fuselight.shared.report import Report
+from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings.advice.break_cures import SCALARS
 from fuselight_server.fixes.rewrites.configuration import switch
 from fuselight_server.fixes.rewrites.new_arrays import is_member
@@ -19,12 +21,6 @@ from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
 
 _NEGATED = {
     cst.LessThan: ">=",

@@ -7,8 +7,8 @@ a branch go above the statement that replaces it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -29,14 +29,9 @@ from fuselight_server.fixes.syntax.selections import (
     check_condition,
     check_unchanged,
 )
-from fuselight_server.fixes.syntax.site import Site
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.tree import descendants, is_flag
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.fixes.syntax.site import Replacement
 
 _CONDITION = "is_selected"
 

@@ -13,23 +13,18 @@ inference tensor.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Recompile, Report
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.attribute_uses import OwnedAttribute, other_texts
 from fuselight_server.fixes.syntax.parameter_uses import is_operand, rounding_caveat
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import GuardFailure, Recompile, Report
-    from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _ATTRIBUTE = re.compile(r"self\.([^\W\d]\w*)")
 _INTEGER = re.compile(r"-?\d+")

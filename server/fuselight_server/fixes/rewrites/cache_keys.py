@@ -7,20 +7,15 @@ torch gets one. An edit of the code is then another key.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
-from fuselight_server.fixes.syntax.file_tree import FileTree
+from fuselight_server.fixes.syntax.file_tree import Change, FileTree
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.fixes.syntax.file_tree import Change
 
 _FUNCTION, _PASS = "marked_cacheable", "pass_uuid"
 _HASH = "get_hash_for_files"

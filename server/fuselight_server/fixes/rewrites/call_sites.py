@@ -7,19 +7,14 @@ on its line it is.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from fuselight_server.base.finding import Span
+from fuselight.shared.report import Recompile, Report
+from fuselight_server.base.finding import Finding, Span
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fuselight.shared.report import Recompile, Report
-    from fuselight_server.base.finding import Finding
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import FactKind
+from fuselight.shared.report import FactKind, Report
 from fuselight_server.explain.findings.advice.break_cures import AUTOGRAD, INLINED, SCALARS, SETTINGS
 from fuselight_server.fixes.rewrites.number_choices import caveat_of_choice, reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
-    from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.fixes.syntax.site import Site
 

@@ -6,22 +6,18 @@ rank is not known. The count is an integer tensor, which stands where a tensor m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.masks import check_mask, index_of
 from fuselight_server.fixes.rewrites.numbers import TakenNumber, kept_number
+from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.syntax.purity import is_pure
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import is_tensor, module_of
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.rewrites.remedy import Remedy
-    from fuselight_server.fixes.syntax.site import Site
 
 _KIND, _TITLE = "count_nonzero", "Count with torch.count_nonzero"
 _POSITIONS = frozenset({"nonzero", "argwhere"})

@@ -9,10 +9,11 @@ statement does not fit a rewrite for certain, there is no remedy.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import Location, Report
+from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings.breaks.branch_advice import handler_of_branch
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.fixable import BREAKS, TUNED, FixClass, has_remedies
@@ -45,12 +46,6 @@ from fuselight_server.fixes.syntax.imports import without_unused_imports
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.selections import numbers_of_sides
 from fuselight_server.fixes.syntax.site import Site
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
 
 __all__ = [
     "FixClass",

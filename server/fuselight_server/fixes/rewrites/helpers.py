@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -20,11 +20,7 @@ from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from fuselight_server.source.facts import Definition
+from fuselight_server.source.facts import Definition
 
 _KEEPS = frozenset({"sort", "negative", "flip", "fliplr", "flipud", "roll", "ascontiguousarray"})
 """NumPy functions whose result has the shape and dtype of the first argument, for every dtype."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.prologue import marks, with_prologue
 from fuselight_server.fixes.syntax.tree import dotted
@@ -17,7 +17,6 @@ from fuselight_server.fixes.syntax.tree import dotted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import GuardFailure
     from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _CHANGES = (

@@ -6,8 +6,8 @@ because both are computed from the same tensors: one of fewer dimensions would s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -16,14 +16,10 @@ from fuselight_server.fixes.syntax.in_place import changes_of
 from fuselight_server.fixes.syntax.purity import is_elementwise, is_pure
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise, is_row_wise_module
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor
 from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _NEUTRAL = {"sum": "0", "prod": "1"}
 """Reductions without a dimension, and the value that leaves them as they are."""

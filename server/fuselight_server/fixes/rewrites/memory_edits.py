@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight.shared.report import EditKind
+from fuselight.shared.report import EditKind, Location
 from fuselight_server.fixes.rewrites.chunked_losses import chunked_losses
 from fuselight_server.fixes.rewrites.in_place_activations import in_place_activations
 from fuselight_server.fixes.rewrites.memory_edit import MemoryEdit, ordered_calls
 from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
 from fuselight_server.fixes.syntax.file_tree import FileTree
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import Location
 
 __all__ = ["EditPlaces", "MemoryEdit", "memory_edits"]
 

@@ -10,21 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
-from fuselight.shared.report import FactKind
+from fuselight.shared.report import FactKind, Report
 from fuselight_server.base.finding import Span
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import is_integer_tensor, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fuselight.shared.report import Report
 
 _CHOICES = frozenset({"max", "min", "sorted"})
 _TAKING = frozenset({"item", "tolist"})

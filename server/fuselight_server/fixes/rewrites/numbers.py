@@ -8,8 +8,8 @@ is kept as a tensor only if each use of the name is one of these; a branch on it
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -17,7 +17,7 @@ from fuselight_server.fixes.rewrites.branches import branch_remedies
 from fuselight_server.fixes.rewrites.refused_uses import unknown_use
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import Site
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import (
     is_floating_point,
@@ -28,11 +28,6 @@ from fuselight_server.fixes.syntax.traced_names import (
     values_of,
 )
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.fixes.syntax.site import Replacement
 
 _CREATORS = {"zeros", "ones", "empty", "full", "rand", "randn", "eye", "arange", "tensor", "linspace"}
 _RANDOM = {

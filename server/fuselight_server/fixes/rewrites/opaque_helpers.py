@@ -8,7 +8,7 @@ random numbers come in the same order. The function keeps its name, its paramete
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -24,12 +24,8 @@ from fuselight_server.fixes.rewrites.new_arrays import (
 )
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _TYPES = {
     **{f"torch.{name}": "torch.Tensor" for name in ("Tensor", "LongTensor", "FloatTensor", "BoolTensor")},

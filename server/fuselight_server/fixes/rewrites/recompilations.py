@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, StaticSizes
+from fuselight.shared.report import GuardCause, GuardFailure, Recompile, Report, StaticSizes
 from fuselight.shared.version import release
 from fuselight_server.base.files import split_text
-from fuselight_server.base.finding import Span
+from fuselight_server.base.finding import Finding, Span
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch, is_of_array
 from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
 from fuselight_server.explain.findings.common.context import Context
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import libcst as cst
-
-    from fuselight.shared.report import GuardFailure, Recompile, Report
-    from fuselight_server.base.finding import Finding
 
 _INTEGER = re.compile(r"-?\d+")
 _FLOAT = re.compile(r"-?(\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)")

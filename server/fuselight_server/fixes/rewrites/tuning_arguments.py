@@ -5,16 +5,12 @@ Invariant: each was tried in the run that found the change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
+from fuselight.shared.report import Report
+from fuselight_server.base.finding import Finding
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.source.autotune_decorators import CannotKeepError, write_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
 
 
 def tuning_remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:

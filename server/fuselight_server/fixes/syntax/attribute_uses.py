@@ -8,16 +8,13 @@ not change is not read again.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.base.files import split_text
 from fuselight_server.fixes.syntax.imports import LONGEST_FILE, MAX_FILES, other_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _KEPT = 20_000
 """Answers that are kept, one a file and a word."""

@@ -6,15 +6,12 @@ Invariant: a name that is defined twice has no definition here.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
 from fuselight_server.base.finding import Span
 from fuselight_server.fixes.syntax.site import Site
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def definition_of(site: Site, name: str) -> tuple[Site, cst.FunctionDef | cst.ClassDef] | None:

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from fuselight_server.source.document import lines_of
+from fuselight_server.source.facts import Chunk
 from fuselight_server.source.file_reader import ReadingCache, chunks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.source.facts import Chunk
 
 _KEPT = 4
 """Files whose chunks are kept."""

@@ -5,18 +5,14 @@ Invariant: a new text differs from the old one in the replaced nodes alone. A fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
 
 from fuselight_server.fixes.syntax.file_chunks import imported_name
 from fuselight_server.fixes.syntax.tree import SyntaxTree, descendants, parsed_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 _LONGEST = 400_000
 """Characters of a file that is parsed as a whole."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -23,9 +23,6 @@ from fuselight_server.base.files import walk_sources
 from fuselight_server.fixes.syntax.file_chunks import chunks_of_text
 from fuselight_server.fixes.syntax.tree import dotted
 from fuselight_server.source.document import lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _HEAD = re.compile(r"(?:from\s+\S+\s+)?import\s+")

@@ -6,21 +6,17 @@ group, whichever was first: a change of one of them is a change of all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.definitions import class_of, definition_of, method_of, sites_naming
 from fuselight_server.fixes.syntax.purity import is_in_place, is_known_function
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import module_path, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _SHARING = frozenset(
     """

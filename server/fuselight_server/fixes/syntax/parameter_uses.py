@@ -5,20 +5,16 @@ Invariant: each use in the function is looked at; one that is not known to be th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from fuselight_server.fixes.syntax.in_place import changes_of
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _READING = frozenset({"sum", "len", "zip", "enumerate", "reversed", "any", "all", "min", "max"})
 """Functions of Python that read the elements of a list."""

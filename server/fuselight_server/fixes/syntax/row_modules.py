@@ -6,7 +6,7 @@ assigns, or by a class of the same file whose `forward` consists of such modules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -16,9 +16,6 @@ from fuselight_server.fixes.syntax.purity import is_elementwise_call, is_in_plac
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _ROW_WISE = frozenset(
     """

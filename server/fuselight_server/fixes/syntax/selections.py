@@ -7,26 +7,26 @@ raises RewriteRefusedError.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
 from fuselight_server.base.files import split_text
-from fuselight_server.fixes.syntax.in_place import changes_of, changes_of_attributes, changes_of_result
+from fuselight_server.fixes.syntax.in_place import (
+    InPlaceChange,
+    changes_of,
+    changes_of_attributes,
+    changes_of_result,
+)
 from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise_module
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import is_scalar_tensor, least_rank, short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import is_number, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.fixes.syntax.in_place import InPlaceChange
-    from fuselight_server.fixes.syntax.site import Site
 
 UNUSED = (
     "what the side that is not taken reads gets gradients of zero instead of None, so that an optimizer with weight "

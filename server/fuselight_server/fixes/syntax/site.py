@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
-from fuselight.shared.report import TracedFacts
+from fuselight.shared.report import Report, TracedFacts, TracedValue
 from fuselight_server.fixes.syntax.file_chunks import UNCOMMON_ENDS, chunks_of_text, insert_statements
 from fuselight_server.fixes.syntax.tree import SyntaxTree, descendants, parsed_source
 from fuselight_server.source.document import lines_of
@@ -21,7 +21,6 @@ from fuselight_server.source.document import lines_of
 if TYPE_CHECKING:
     from libcst.metadata import CodePosition
 
-    from fuselight.shared.report import Report, TracedValue
     from fuselight_server.base.finding import Finding
     from fuselight_server.source.facts import Chunk
 

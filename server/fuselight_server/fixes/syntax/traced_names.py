@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight.shared.report import FactKind
+from fuselight.shared.report import FactKind, TracedValue
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import TracedValue
     from fuselight_server.fixes.syntax.site import Site
 
 _TENSOR = re.compile(r"(?:bool|complex|bfloat|float|uint|int|bf|f|i|u|b|c)\d*\[")

@@ -5,17 +5,11 @@ Invariant: a call of one run is that of another only with the same index and of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from fuselight.shared.protocol import AccuracyRequest
-from fuselight.shared.report import Problem
+from fuselight.shared.protocol import AccuracyRequest, RunRequest
+from fuselight.shared.report import ComparedCall, Problem, Report, ResultComparison
 from fuselight_server.execution.runs.planning import with_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import ComparedCall, Report, ResultComparison
 
 RESULTS = "results"
 """The stage of a problem that kept a call from being explained."""

@@ -8,20 +8,15 @@ from __future__ import annotations
 import dataclasses
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight.shared.report.verification import ONE_SIDE
-from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings.common.counts import Counts, counts
 from fuselight_server.explain.findings.common.text import next_words
-from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.case_policy import exception_words
 from fuselight_server.fixes.verification.comparison import NOT_COMPARED, TextComparison
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.findings.common.counts import Counts
-    from fuselight_server.fixes.rewrites.remedy import Remedy
 
 
 class FixStatus(enum.Enum):

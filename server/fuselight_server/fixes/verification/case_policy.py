@@ -7,19 +7,13 @@ fix whose title excepts anything, or that rounds in any call, is not exact (docs
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Aspect, CaseFamily
+from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference
 from fuselight.shared.report.verification import SCALAR
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.fixes.rewrites.remedy import FixClass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import CallComparison, Difference
-    from fuselight_server.fixes.rewrites.remedy import Remedy
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 
 _EXCEPTED = frozenset(
     {

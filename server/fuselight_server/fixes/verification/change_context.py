@@ -9,17 +9,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_python, try_parse_python
 from fuselight.shared.protocol import NameInUse
 from fuselight_server.source.line_map import LineMap
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MAX_NAMES = 48
 _MAX_VALUES = 8

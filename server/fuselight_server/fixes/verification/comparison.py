@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from fuselight.shared.report import Verification
+from fuselight.shared.report import Report, Verification
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.verification.case_policy import CaseException
 from fuselight_server.fixes.verification.verdict import (
     Verdict,
     VerdictKind,
@@ -23,11 +24,6 @@ from fuselight_server.fixes.verification.verdict import (
     refusal_kind,
     result_words,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Report
-    from fuselight_server.fixes.rewrites.remedy import Remedy
-    from fuselight_server.fixes.verification.case_policy import CaseException
 
 OTHER_INPUTS = "other inputs"
 """The name of all further calls, where none was made."""

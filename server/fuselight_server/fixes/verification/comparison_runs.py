@@ -12,19 +12,16 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from fuselight.shared.protocol import VerifyRequest
-from fuselight.shared.report import Verification
+from fuselight.shared.protocol import RunRequest, VerifyRequest
+from fuselight.shared.report import Report, Verification
 from fuselight_server.execution.runs.planning import with_texts
-from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.change_context import ChangeContext, context_of, neighbors
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
-    from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 
 _MAX_RECORDS = 16

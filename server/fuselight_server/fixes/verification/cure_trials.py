@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import CaptureRequest
-from fuselight.shared.report import CureGoal, CureRun, Problem, Rung
+from fuselight.shared.protocol import CaptureRequest, RunRequest
+from fuselight.shared.report import CallCure, CureGoal, CureRun, CureTrial, Problem, Report, Rung
 from fuselight_server.base.finding import rank
+from fuselight_server.base.remedies import FindingRemedy
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import is_harmless, trial_of
 from fuselight_server.explain.findings.common.context import TRIALS
-from fuselight_server.fixes.verification.joint_trials import cured_together, joint_cures, uncovered_remedies
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import CallCure, CureTrial, Report
-    from fuselight_server.base.remedies import FindingRemedy
-    from fuselight_server.fixes.verification.joint_trials import JointCure
+from fuselight_server.fixes.verification.joint_trials import (
+    JointCure,
+    cured_together,
+    joint_cures,
+    uncovered_remedies,
+)
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""

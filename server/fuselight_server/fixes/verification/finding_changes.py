@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Severity
+from fuselight_server.base.finding import Finding, Severity, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fuselight_server.base.finding import Finding, Span
     from fuselight_server.fixes.verification.progress import CompileProgress
     from fuselight_server.source.line_map import LineMap
 

@@ -5,16 +5,12 @@ Invariant: nothing is written. A file without a fix has the text that `read` giv
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from fuselight.shared.protocol import RunRequest
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fuselight.shared.protocol import RunRequest
 
 
 @dataclass

@@ -7,17 +7,26 @@ each other known target that runs a changed file. Nothing is written here.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight_server.base.files import split_text
+from fuselight_server.base.finding import Finding, SourceLine
 from fuselight_server.base.formatting import format_lines, format_target
 from fuselight_server.explain.findings import apply_ignores, findings
-from fuselight_server.explain.findings.common.counts import counts
-from fuselight_server.fixes.rewrites.families import FixClass, rewrites
+from fuselight_server.explain.findings.common.counts import Counts, counts
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy, Rewrites, rewrites
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, effect
-from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end, join, limit
-from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns
+from fuselight_server.fixes.verification.comparison import (
+    TextComparison,
+    compare_calls,
+    compare_further,
+    end,
+    join,
+    limit,
+)
+from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns, FixTarget
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.reach import may_run
@@ -25,17 +34,7 @@ from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import remedy_verdict
 from fuselight_server.source.document import read_source
 from fuselight_server.source.line_map import LineMap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding, SourceLine
-    from fuselight_server.explain.findings.common.counts import Counts
-    from fuselight_server.fixes.rewrites.families import Remedy, Rewrites
-    from fuselight_server.fixes.verification.comparison import TextComparison
-    from fuselight_server.fixes.verification.comparison_runs import FixTarget
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 _MAX_FIXES = 200
 """Most fixes of one target: a remedy that brings its own finding back must end."""

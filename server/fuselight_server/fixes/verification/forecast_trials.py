@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import split_text
-from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from fuselight_server.fixes.verification.verdict import Verdict, changed_compiles, changes_verdict
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CallChange, Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.fixes.rewrites.families import Remedy
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
     from fuselight_server.fixes.verification.fixer import Fixer
 

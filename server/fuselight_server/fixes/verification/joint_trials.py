@@ -6,19 +6,14 @@ Invariant: what harms alone is in no union, and a union is left with the changes
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureGoal, CureKind
+from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.advice.trial_verdict import is_harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import CallCure, CureTrial
-    from fuselight_server.base.finding import Finding
 
 _MAX_PARTS = 6
 """Changes of one union: each needs a run that shows whether the others do without it."""

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Culprit
+from fuselight.shared.report import Culprit, Report
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.fixes.rewrites.remedy import CAPTURES, FixClass, Remedy
@@ -25,7 +25,6 @@ from fuselight_server.source.line_map import LineMap
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
     from fuselight_server.fixes.verification.fixer import Fixer

@@ -7,17 +7,14 @@ text compiles more only if no operator that was compiled before is lost, and no 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import NotCompiledKind, Outcome, is_user_file
+from fuselight.shared.report import NotCompiled, NotCompiledKind, Outcome, Report, Stack, is_user_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight.shared.report import NotCompiled, Report, Stack
     from fuselight_server.base.finding import Finding
     from fuselight_server.source.line_map import LineMap
 

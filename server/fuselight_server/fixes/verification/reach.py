@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from fuselight_server.fixes.syntax.file_chunks import chunks_of_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\s+(\w+)", re.MULTILINE)

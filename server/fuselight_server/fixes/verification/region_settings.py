@@ -7,21 +7,15 @@ found it as in eager mode, and no call is wrong that was right before.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from fuselight.shared.notebooks.cells import SUFFIX
-from fuselight.shared.report import RegionEdit
+from fuselight.shared.report import ComparedCall, RegionEdit, ResultCause, ResultComparison, TriedSetting
 from fuselight_server.base.files import split_text
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
-from fuselight_server.fixes.verification.accuracy_runs import repeated_calls
+from fuselight_server.fixes.verification.accuracy_runs import AccuracyRuns, repeated_calls
 from fuselight_server.fixes.verification.file_texts import FileText
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight.shared.report import ComparedCall, ResultCause, ResultComparison, TriedSetting
-    from fuselight_server.fixes.verification.accuracy_runs import AccuracyRuns
 
 _INDUCTOR = "torch._inductor.config."
 

@@ -7,16 +7,18 @@ generates no code. What there is no time for is not tried.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
-from fuselight.shared.report import STAGE_BACKENDS, Stage, TriedSetting
-from fuselight_server.fixes.verification.accuracy_runs import repeated_calls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fuselight.shared.report import ComparedCall, Report, ResultComparison
-    from fuselight_server.fixes.verification.accuracy_runs import AccuracyRuns
+from fuselight.shared.report import (
+    STAGE_BACKENDS,
+    ComparedCall,
+    Report,
+    ResultComparison,
+    Stage,
+    TriedSetting,
+)
+from fuselight_server.fixes.verification.accuracy_runs import AccuracyRuns, repeated_calls
 
 _DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
 FALLBACK_RANDOM = {f"{_INDUCTOR}.fallback_random": "True"}

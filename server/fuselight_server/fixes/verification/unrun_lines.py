@@ -6,17 +6,12 @@ Invariant: a line is named only where it is known which lines ran, and only if P
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fuselight.shared.foreign_data import try_parse_python
+from fuselight.shared.report import LinesRun, Verification
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.source.line_map import LineMap
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import LinesRun, Verification
 
 _WITHOUT_CODE = (ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Try)
 """Statements that have no line of their own when they run, or may have none."""

@@ -12,9 +12,9 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Aspect, CaseFamily
+from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Report
 from fuselight.shared.report.verification import OTHER_ORDER
-from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.case_policy import (
     NEW_TENSOR,
     NO_INPUT,
@@ -27,9 +27,7 @@ from fuselight_server.fixes.verification.finding_changes import finding_changes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.report import CallComparison, Difference, Report
     from fuselight_server.base.finding import Finding
-    from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.progress import CompileProgress
 
 COMPILED_ONLY = "in compiled calls"

@@ -7,20 +7,25 @@ did not compare is a problem of the report, and never a guess.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage, TriedSetting
+from fuselight.shared.protocol import AccuracyRequest, RunRequest
+from fuselight.shared.report import (
+    STAGE_BACKENDS,
+    ComparedCall,
+    Problem,
+    RandomDraws,
+    Report,
+    ResultCause,
+    ResultComparison,
+    Stage,
+    TriedSetting,
+)
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns, repeated_calls
 from fuselight_server.fixes.verification.region_settings import with_region_edits
 from fuselight_server.fixes.verification.setting_trials import FALLBACK_RANDOM, try_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-
-    from fuselight.shared.protocol import AccuracyRequest, RunRequest
-    from fuselight.shared.report import ComparedCall, RandomDraws, Report, ResultComparison
 
 _MAX_WRONG = 8
 """Wrong calls that further runs explain."""

@@ -7,19 +7,14 @@ as torch wrote it, without a cure.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
 from fuselight_server.jobs.caches.model import CacheCause, CauseKind, Cure, CureRewrite
-from fuselight_server.jobs.trace_log.graphs import lines_of
+from fuselight_server.jobs.trace_log.graphs import GraphLine, lines_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fuselight_server.jobs.trace_log.graphs import GraphLine
-
-    ReadLine = Callable[[str, int], str | None]
+ReadLine = Callable[[str, int], str | None]
 
 _TARGET = re.compile(
     r"Unsupported call_(?:function|method) target (?P<target>.*?)\. ?\s*"

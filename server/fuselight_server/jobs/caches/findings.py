@@ -6,22 +6,16 @@ the summary.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Location, Tier
 from fuselight_server.base.finding import Finding, Related, Span
 from fuselight_server.base.formatting import format_count, format_estimate
 from fuselight_server.explain.findings.common.catalogue import link, severity
-from fuselight_server.jobs.caches.model import CauseKind
+from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary, CauseKind
 from fuselight_server.jobs.caches.words import CACHE_NAMES, sentence
 from fuselight_server.jobs.trace_log.model import CacheState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary
 
 _CODES = {
     CauseKind.KEY_CHANGED: "FL921",

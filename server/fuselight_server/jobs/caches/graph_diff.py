@@ -7,17 +7,12 @@ and sizes do not count: an inserted operator renames the nodes below, and a chan
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.caches.model import ChangedLine
-from fuselight_server.jobs.trace_log.graphs import lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fuselight_server.jobs.trace_log.graphs import GraphLine
+from fuselight_server.jobs.trace_log.graphs import GraphLine, lines_of
 
 MAX_LINES = 20
 _MAX_NODES = 20_000

@@ -6,14 +6,10 @@ Invariant: values are text of the log; nothing in it is evaluated. An unknown co
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight_server.jobs.caches.model import Factor, KeyChange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.jobs.trace_log.model import CacheComponent
+from fuselight_server.jobs.trace_log.model import CacheComponent
 
 _INDEXED = re.compile(r"(?P<name>\w+)\[(?P<index>.*)\]$", re.DOTALL)
 _LONGEST = 160

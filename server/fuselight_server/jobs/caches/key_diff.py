@@ -5,8 +5,9 @@ Invariant: a component counts as changed only if its hash differs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight_server.jobs.caches.key_components import (
@@ -17,11 +18,7 @@ from fuselight_server.jobs.caches.key_components import (
     shortened,
 )
 from fuselight_server.jobs.caches.model import Factor, KeyChange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight_server.jobs.trace_log.model import CacheComponent
+from fuselight_server.jobs.trace_log.model import CacheComponent
 
 _INPUTS = "example_inputs["
 _MAX_SETTINGS = 10

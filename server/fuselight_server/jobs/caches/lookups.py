@@ -5,23 +5,22 @@ Invariant: components are read once for each key: ranks of a job share their key
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState, GraphKind
+from fuselight_server.jobs.trace_log.model import (
+    CacheComponent,
+    CacheEvent,
+    CacheName,
+    CacheState,
+    GraphKind,
+    LoggedCompile,
+    Payload,
+    ProcessLog,
+)
 from fuselight_server.jobs.trace_log.payloads import read_components, read_metrics, read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight_server.jobs.trace_log.model import (
-        CacheComponent,
-        CacheEvent,
-        LoggedCompile,
-        Payload,
-        ProcessLog,
-    )
 
 KEYED = frozenset((CacheName.FX_GRAPH, CacheName.AOTAUTOGRAD))
 """Caches whose records have components."""

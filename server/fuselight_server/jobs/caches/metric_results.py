@@ -6,17 +6,19 @@ Invariant: a field that the metrics lack gives no result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CauseKind, Cure
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState
+from fuselight_server.jobs.trace_log.model import (
+    CacheName,
+    CacheState,
+    CompileMetrics,
+    LoggedCompile,
+    ProcessLog,
+)
 from fuselight_server.jobs.trace_log.payloads import read_all_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight_server.jobs.trace_log.model import CompileMetrics, LoggedCompile, ProcessLog
 
 _REMOTE = (
     (CacheName.FX_GRAPH, "inductor_fx_remote_cache"),

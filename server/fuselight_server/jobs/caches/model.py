@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.trace_log.model import CompileId
+from fuselight.shared.report import Location
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState, CompileId
 
 
 class Factor(Enum):

@@ -7,17 +7,12 @@ position: a hit writes its records in another order than a miss.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.caches.lookups import KEYED, Lookup, lookups_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.caches.lookups import PayloadMemory
-    from fuselight_server.jobs.trace_log.model import CacheName, LoggedJob, ProcessLog
+from fuselight.shared.report import Location
+from fuselight_server.jobs.caches.lookups import KEYED, Lookup, PayloadMemory, lookups_of
+from fuselight_server.jobs.trace_log.model import CacheName, LoggedJob, ProcessLog
 
 _FunctionKey = tuple["CacheName", "tuple[str, str] | None"]
 

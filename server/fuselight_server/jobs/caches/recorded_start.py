@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import Location, Report
 from fuselight_server.jobs.caches.model import LineStart, StageTime, StartPicture, StartStage
 from fuselight_server.jobs.caches.starts import import_lines, import_notes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Report
 
 _HOW_TO_DIVIDE = (
     "`TORCH_TRACE=FOLDER fuselight run ...` records the stages of the compiles and what a second start saves: "

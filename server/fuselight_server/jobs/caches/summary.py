@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.caches.bypasses import ReadLine
 from fuselight_server.jobs.caches.causes import HOW_TO_RECORD, SAME_SOURCE, CauseFinder
 from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
-from fuselight_server.jobs.caches.lookups import PayloadMemory, lookups_of
+from fuselight_server.jobs.caches.lookups import Lookup, PayloadMemory, lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.metric_results import results_of_metrics
-from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, CacheTotal, CauseKind
+from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary, CacheTotal, CauseKind
 from fuselight_server.jobs.caches.pairing import EarlierJob, start_to_compare
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.jobs.caches.bypasses import ReadLine
-    from fuselight_server.jobs.caches.lookups import Lookup
-    from fuselight_server.jobs.caches.model import CacheCause
-    from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState, LoggedJob, ProcessLog
 
 
 def summarize(

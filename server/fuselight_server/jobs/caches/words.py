@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuselight_server.base.formatting import format_count
-from fuselight_server.jobs.caches.model import StartStage
+from fuselight_server.jobs.caches.model import LineStart, StartStage
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from fuselight_server.jobs.caches.model import LineStart
 
 CACHE_NAMES = {
     CacheName.FX_GRAPH: "FX graph cache",

@@ -10,17 +10,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.caches.model import CauseKind
-from fuselight_server.jobs.comparison.model import CacheChange
-from fuselight_server.jobs.trace_log.model import CacheState
+from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, CauseKind
+from fuselight_server.jobs.comparison.model import CacheChange, FunctionChange
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fuselight_server.jobs.caches.model import CacheResult, CacheSummary
     from fuselight_server.jobs.comparison.functions import PairedFunctions
-    from fuselight_server.jobs.comparison.model import FunctionChange
-    from fuselight_server.jobs.trace_log.model import CacheName
 
 _ORDER = (CacheState.HIT, CacheState.MISS, CacheState.BYPASS, CacheState.SAVED)
 

@@ -5,8 +5,8 @@ Invariant: compiles are compared for one rank of each job, findings for all rank
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_list
 from fuselight_server.jobs.caches.summary import summarize
@@ -14,16 +14,9 @@ from fuselight_server.jobs.comparison.caches import compare_caches
 from fuselight_server.jobs.comparison.conditions import compare_conditions, compare_ranks, torch_versions
 from fuselight_server.jobs.comparison.findings import compare_findings
 from fuselight_server.jobs.comparison.functions import pair_functions
-from fuselight_server.jobs.comparison.model import JobComparison, TimeChange
-from fuselight_server.jobs.comparison.sides import common_paths, compared_rank
-from fuselight_server.jobs.trace_log.model import AttemptState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.jobs.comparison.model import FunctionFacts
-    from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
-    from fuselight_server.jobs.trace_log.model import LoggedJob
+from fuselight_server.jobs.comparison.model import FunctionFacts, JobComparison, TimeChange
+from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport, common_paths, compared_rank
+from fuselight_server.jobs.trace_log.model import AttemptState, LoggedJob
 
 NOISE = "Compile times are of one run each: a difference below 10% or below 50 ms is noise."
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.caches.model import CauseKind, Factor
+from fuselight_server.jobs.caches.model import CacheSummary, CauseKind, Factor
 from fuselight_server.jobs.comparison.model import ConditionChange, ConditionKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from fuselight_server.jobs.caches.model import CacheSummary
     from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
 
 _OF_JOB = frozenset(

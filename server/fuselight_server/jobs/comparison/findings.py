@@ -8,7 +8,7 @@ releases of torch, the wording of a finding and torch's own ID of its cause do n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,6 @@ from fuselight_server.jobs.comparison.model import FindingChange, FindingState
 from fuselight_server.jobs.reports.moved_lines import last_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from fuselight_server.base.finding import Finding
     from fuselight_server.jobs.comparison.sides import ComparedSide
 

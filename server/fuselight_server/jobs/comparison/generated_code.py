@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _DEFINED = re.compile(r"^(?P<name>\w+) = async_compile\.\w+\(", re.MULTILINE)
 _CALL = re.compile(

@@ -6,10 +6,10 @@ Invariant: each difference is one row, under one verdict. `show_path` turns the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.base.formatting import (
     format_change,
     format_count,
@@ -18,20 +18,17 @@ from fuselight_server.base.formatting import (
     format_time,
 )
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STATE_NAMES
-from fuselight_server.jobs.comparison.model import ChangeVerdict, ConditionKind, FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.comparison.model import (
-        CacheChange,
-        ConditionChange,
-        FunctionChange,
-        FunctionFacts,
-        JobComparison,
-        TimeChange,
-    )
+from fuselight_server.jobs.comparison.model import (
+    CacheChange,
+    ChangeVerdict,
+    ConditionChange,
+    ConditionKind,
+    FindingState,
+    FunctionChange,
+    FunctionFacts,
+    JobComparison,
+    TimeChange,
+)
 
 MAX_ROWS = 50
 """Rows of one kind in text; JSON has all."""

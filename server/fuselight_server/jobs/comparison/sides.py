@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.reports.mapping import common_end
+from fuselight_server.jobs.reports.mapping import JobFiles, common_end
 from fuselight_server.jobs.reports.moved_lines import last_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Location, Report, Stack
     from fuselight_server.base.finding import Finding
-    from fuselight_server.jobs.reports.mapping import JobFiles
     from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from fuselight_server.jobs.memory.model import MemoryDifference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.memory.model import MemoryMoment, ProcessMemory, TensorOrigin
+from fuselight.shared.report import Location
+from fuselight_server.jobs.memory.model import MemoryDifference, MemoryMoment, ProcessMemory, TensorOrigin
 
 _LEAST_PART = 0.05
 """Of the higher peak: a smaller difference between ranks is none."""

@@ -9,19 +9,16 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_size
 from fuselight_server.jobs.memory.analysis import analyze, last_time
 from fuselight_server.jobs.memory.model import ProcessMemory, TensorOrigin
 from fuselight_server.jobs.memory.snapshot import AllocatorSnapshot, SnapshotError, parse_snapshot
 from fuselight_server.jobs.trace_log.files import LogStream, files_below
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_FILES = 512
 """Snapshots of a job that are read."""

@@ -5,16 +5,24 @@ Invariant: a finding is what the allocator recorded. What keeps a tensor alive i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Location, Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.formatting import format_count, format_list, format_size
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.findings.common.catalogue import link, severity
 from fuselight_server.explain.findings.common.text import compose, place, sentence
-from fuselight_server.jobs.memory.model import TensorOrigin
+from fuselight_server.jobs.memory.model import (
+    DeviceMemory,
+    GrowingLine,
+    HeldTensors,
+    JobMemory,
+    OutOfMemory,
+    ProcessMemory,
+    TensorOrigin,
+)
 from fuselight_server.jobs.memory.words import (
     failure_in_words,
     free_in_words,
@@ -22,19 +30,6 @@ from fuselight_server.jobs.memory.words import (
     is_fragmented,
     moment_in_words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.memory.model import (
-        DeviceMemory,
-        GrowingLine,
-        HeldTensors,
-        JobMemory,
-        OutOfMemory,
-        ProcessMemory,
-    )
 
 _GROWS, _RAN_OUT, _PIECES = "FL951", "FL952", "FL953"
 CODES = frozenset({_GROWS, _RAN_OUT, _PIECES})

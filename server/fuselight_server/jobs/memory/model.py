@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import file_name
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Location
+from fuselight.shared.report import Location, file_name
 
 
 class TensorOrigin(Enum):

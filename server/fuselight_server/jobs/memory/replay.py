@@ -9,13 +9,12 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.memory.lines import StackLine, rows
+from fuselight_server.jobs.memory.lines import StackLine, StackLines, rows
 from fuselight_server.jobs.memory.model import MemoryMoment, TensorOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight_server.jobs.memory.lines import StackLines
     from fuselight_server.jobs.memory.snapshot import AllocatorEvent, Segment
 
 _ROUNDING = 512

@@ -6,8 +6,9 @@ writes is an error of the whole file. Equal stacks are one object, so that a mil
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.ranks.plain_pickle import (
@@ -16,9 +17,6 @@ from fuselight_server.jobs.ranks.plain_pickle import (
     RecordKind,
     load_plain,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _LIMITS = PlainLimits(nodes=16_000_000, seconds=120.0)
 _MAX_TEXT = 4096

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight_server.base.formatting import (
     format_count,
@@ -11,21 +11,18 @@ from fuselight_server.base.formatting import (
     format_place,
     format_size,
 )
-from fuselight_server.jobs.memory.model import StepMark, TensorOrigin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.jobs.memory.model import (
-        DeviceMemory,
-        FreeMemory,
-        GrowingLine,
-        HeldTensors,
-        JobMemory,
-        MemoryGrowth,
-        MemoryMoment,
-        OutOfMemory,
-    )
+from fuselight_server.jobs.memory.model import (
+    DeviceMemory,
+    FreeMemory,
+    GrowingLine,
+    HeldTensors,
+    JobMemory,
+    MemoryGrowth,
+    MemoryMoment,
+    OutOfMemory,
+    StepMark,
+    TensorOrigin,
+)
 
 ORIGINS = {
     TensorOrigin.LINE: "",

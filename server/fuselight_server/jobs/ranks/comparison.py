@@ -7,25 +7,19 @@ for what a log lacks: that is a note.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.ranks.alignment import divergences
 from fuselight_server.jobs.ranks.cache_states import cache_differences
-from fuselight_server.jobs.ranks.digests import SharedParts, digest
+from fuselight_server.jobs.ranks.digests import RankDigest, SharedParts, digest
 from fuselight_server.jobs.ranks.explanation import Explainer
-from fuselight_server.jobs.ranks.flight_recorder import read_dumps, waits_of
+from fuselight_server.jobs.ranks.flight_recorder import DumpPlace, read_dumps, waits_of
+from fuselight_server.jobs.ranks.graph_difference import SourceLines
 from fuselight_server.jobs.ranks.model import RankTable
 from fuselight_server.jobs.ranks.rows import groups_of, missing_ranks, rows_of, world_size
 from fuselight_server.jobs.ranks.timeline import skews_of, timeline_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.jobs.ranks.digests import RankDigest
-    from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
-    from fuselight_server.jobs.ranks.graph_difference import SourceLines
-    from fuselight_server.jobs.trace_log.model import LoggedJob
+from fuselight_server.jobs.trace_log.model import LoggedJob
 
 _MAX_DIFFERENCES = 50
 

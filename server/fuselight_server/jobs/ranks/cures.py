@@ -7,10 +7,7 @@ padded.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:\[(?P<strides>[^\]]*)\])?(?P<device>\w*)")
 _TRAINING = re.compile(

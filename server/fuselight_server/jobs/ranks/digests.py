@@ -6,9 +6,12 @@ thousand ranks fit into memory. What is equal in two ranks is one object.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from fuselight.shared.report import Location
+from fuselight.shared.torch_texts import Reason
 from fuselight_server.explain.findings.breaks.break_texts import title_of
 from fuselight_server.jobs.ranks.normalization import (
     collectives_in,
@@ -21,27 +24,22 @@ from fuselight_server.jobs.ranks.normalization import (
 )
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.libraries import is_library, is_wrapper
-from fuselight_server.jobs.trace_log.log_ends import log_end
-from fuselight_server.jobs.trace_log.model import AttemptState, CacheState, GraphKind
+from fuselight_server.jobs.trace_log.log_ends import LogEnd, log_end
+from fuselight_server.jobs.trace_log.model import (
+    AttemptState,
+    CacheName,
+    CacheState,
+    CompileId,
+    GraphKind,
+    LoggedCompile,
+    LoggedSymbol,
+    Payload,
+    ProcessLog,
+    TimelinePhase,
+)
 from fuselight_server.jobs.trace_log.payloads import read_texts
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Location
-    from fuselight.shared.torch_texts import Reason
-    from fuselight_server.jobs.trace_log.log_ends import LogEnd
-    from fuselight_server.jobs.trace_log.model import (
-        CacheName,
-        CompileId,
-        LoggedCompile,
-        LoggedSymbol,
-        Payload,
-        ProcessLog,
-        TimelinePhase,
-    )
-
-    Value = TypeVar("Value")
+Value = TypeVar("Value")
 
 _KEPT_PHASES = (
     "dynamo",

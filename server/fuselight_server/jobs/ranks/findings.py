@@ -6,9 +6,9 @@ tried nothing; it says so. That a rank waits is said only with a dump of torch's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Location, Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.explain.findings.common.catalogue import link, severity
 from fuselight_server.explain.findings.common.recompilation_hints import (
@@ -17,14 +17,8 @@ from fuselight_server.explain.findings.common.recompilation_hints import (
 )
 from fuselight_server.explain.findings.common.text import compose, sentence
 from fuselight_server.jobs.ranks.cures import SAME_MODULE_MODE
-from fuselight_server.jobs.ranks.model import DifferenceKind
+from fuselight_server.jobs.ranks.model import CollectiveWait, DifferenceKind, RankDifference, RankTable
 from fuselight_server.jobs.reports.machine_failures import machine_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.ranks.model import CollectiveWait, RankDifference, RankTable
 
 _CODES = {
     DifferenceKind.GRAPH: "FL911",

@@ -12,9 +12,10 @@ import collections
 import itertools
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular
@@ -24,9 +25,6 @@ from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.model import CollectiveWait
 from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
 from fuselight_server.jobs.trace_log.libraries import is_generated, is_library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MAX_DUMP = 64 << 20
 MAX_DUMPS = 20_000

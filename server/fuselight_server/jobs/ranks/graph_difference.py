@@ -9,24 +9,19 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import Location
 from fuselight_server.jobs.ranks.cures import cure_of_constant, cure_of_inputs, input_words
 from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, path_tail
 from fuselight_server.jobs.trace_log.facts import function_and_resumption
-from fuselight_server.jobs.trace_log.graphs import lines_of
+from fuselight_server.jobs.trace_log.graphs import GraphLine, lines_of
 from fuselight_server.jobs.trace_log.libraries import is_library
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight_server.jobs.trace_log.graphs import GraphLine
-
-    SourceLines = Callable[[str], Sequence[str] | None]
+SourceLines = Callable[[str], Sequence[str] | None]
 
 _MAX_COMPARED = 2_000
 """Nodes after the first difference in which the graphs are matched again."""

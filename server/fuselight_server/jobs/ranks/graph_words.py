@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from fuselight_server.base.rank_words import ranks_in_words
-from fuselight_server.jobs.ranks.graph_difference import GraphChange
+from fuselight_server.jobs.ranks.graph_difference import GraphChange, GraphDifference
 from fuselight_server.jobs.ranks.model import DifferenceKind
-from fuselight_server.jobs.ranks.sides import others_in_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fuselight_server.jobs.ranks.graph_difference import GraphDifference
-    from fuselight_server.jobs.ranks.sides import RankSide
+from fuselight_server.jobs.ranks.sides import RankSide, others_in_words
 
 GRAPH_KINDS = {
     GraphChange.COLLECTIVE: DifferenceKind.COLLECTIVES,

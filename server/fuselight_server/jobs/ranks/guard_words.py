@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report import Location
@@ -13,9 +13,6 @@ from fuselight_server.base.formatting import format_list
 from fuselight_server.jobs.ranks.cures import cure_of_mode, cure_of_tensor
 from fuselight_server.jobs.ranks.sides import short
 from fuselight_server.jobs.trace_log.libraries import is_library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _QUOTED = re.compile(
     r"  # (?P<text>[^\n]*)  # (?P<path>[^#\n:]+?):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)"

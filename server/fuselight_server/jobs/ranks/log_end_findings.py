@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Location, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.formatting import format_count, format_first, format_list, format_time
 from fuselight_server.base.rank_words import ranks_in_words
@@ -23,7 +23,6 @@ from fuselight_server.jobs.caches.words import STAGE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from fuselight.shared.report import Location
     from fuselight_server.jobs.trace_log.log_ends import LogEnd, OpenCompile
 
 _CODE = "FL914"

@@ -7,22 +7,15 @@ equal ones are read again as a whole, at most `MAX_SHOWN` of them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.ranks.digests import SharedParts, digest
+from fuselight_server.jobs.ranks.digests import RankDigest, SharedParts, digest
 from fuselight_server.jobs.ranks.rows import groups_of
-from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.files import FoundLogs, LogError
 from fuselight_server.jobs.trace_log.grouping import jobs_of
-from fuselight_server.jobs.trace_log.model import LoggedJob, LogNote, NoteKind
+from fuselight_server.jobs.trace_log.model import LoggedJob, LogNote, NoteKind, ProcessLog
 from fuselight_server.jobs.trace_log.reader import JobReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fuselight_server.jobs.ranks.digests import RankDigest
-    from fuselight_server.jobs.trace_log.files import FoundLogs
-    from fuselight_server.jobs.trace_log.model import ProcessLog
 
 MANY_RANKS = 64
 """Logs from which on a job is read this way."""

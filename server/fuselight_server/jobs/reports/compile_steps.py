@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CompileStep
+from fuselight.shared.report import CompileStep, Location, Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fuselight.shared.report import Location, Report
     from fuselight_server.jobs.trace_log.model import ProcessLog
 
 

@@ -7,8 +7,9 @@ calls, no columns, and no origins of most guards.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.report import (
     Break,
@@ -27,6 +28,7 @@ from fuselight.shared.report import (
     Recompile,
     Report,
     Rung,
+    Stack,
     Symbol,
     TargetRef,
     Tier,
@@ -37,6 +39,7 @@ from fuselight.shared.torch_texts import in_user_words, is_default
 from fuselight.shared.version import release
 from fuselight_server.jobs.reports.errors import (
     UNSUPPORTED,
+    LoggedError,
     failure_verdict,
     is_failed,
     marked_sources,
@@ -48,21 +51,13 @@ from fuselight_server.jobs.reports.evidence import read_evidence
 from fuselight_server.jobs.reports.frames import JobFrames
 from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
 from fuselight_server.jobs.reports.kernels import read_generated
-from fuselight_server.jobs.reports.mapping import LocalSources, is_of_job, map_files
+from fuselight_server.jobs.reports.mapping import JobFiles, LocalSources, is_of_job, map_files
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log import model as log
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
 from fuselight_server.jobs.trace_log.files import LogError
-from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
+from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind, ProcessLog
 from fuselight_server.jobs.trace_log.payloads import read_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
-    from fuselight.shared.report import Stack
-    from fuselight_server.jobs.reports.errors import LoggedError
-    from fuselight_server.jobs.reports.mapping import JobFiles
-    from fuselight_server.jobs.trace_log.model import ProcessLog
 
 _UNKNOWN = "unknown"
 _RECORDS_SKIPS = (2, 11)

@@ -6,13 +6,10 @@ Invariant: the source is parsed and never run; a file that does not parse has no
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _MAX_LINES = 100_000
 

@@ -6,23 +6,22 @@ Invariant: the type of the exception decides, as in a run; the words of a messag
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, NotCompiledKind
-from fuselight.shared.torch_texts import in_user_words
-from fuselight_server.jobs.reports.machine_failures import machine_failure
+from fuselight.shared.torch_texts import Reason, in_user_words
+from fuselight_server.jobs.reports.machine_failures import MachineFailure, machine_failure
 from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
 from fuselight_server.jobs.trace_log.files import LogError
-from fuselight_server.jobs.trace_log.model import AttemptState, Payload
+from fuselight_server.jobs.trace_log.model import (
+    AttemptState,
+    CompileError,
+    CompileMetrics,
+    LoggedCompile,
+    Payload,
+)
 from fuselight_server.jobs.trace_log.payloads import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.torch_texts import Reason
-    from fuselight_server.jobs.reports.machine_failures import MachineFailure
-    from fuselight_server.jobs.trace_log.model import CompileError, CompileMetrics, LoggedCompile
 
 UNSUPPORTED = "Unsupported"
 _LONGEST_MESSAGE = 1_000

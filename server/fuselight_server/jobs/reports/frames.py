@@ -8,16 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Frame, Location, is_pythons_own
-from fuselight_server.jobs.reports.mapping import LineState, is_torch_file
+from fuselight.shared.report import Frame, Location, Stack, is_pythons_own
+from fuselight_server.jobs.reports.mapping import JobFiles, LineState, is_torch_file
 from fuselight_server.jobs.reports.moved_lines import last_name
 from fuselight_server.jobs.trace_log.libraries import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.report import Stack
-    from fuselight_server.jobs.reports.mapping import JobFiles
     from fuselight_server.jobs.trace_log.model import GraphBreak, LoggedCompile
 
 

@@ -6,19 +6,14 @@ Invariant: a value that the text does not contain is None. torch gives the first
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, SizeChange
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, SizeChange, Stack
 from fuselight.shared.torch_texts import in_user_words, membership, split_guard, without_internal_names
 from fuselight_server.base.formatting import format_list
 from fuselight_server.jobs.trace_log.facts import function_and_resumption, read_printed_stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from fuselight.shared.report import Stack
-    from fuselight_server.jobs.trace_log.model import LoggedSymbol
+from fuselight_server.jobs.trace_log.model import LoggedSymbol
 
 _ENTRY = re.compile(r"(?P<compile_id>\[?!?[\w/]+\]?): (?P<text>.*)$", re.DOTALL)
 _TENSOR = re.compile(r"tensor '(?P<source>.+?)' (?P<rest>.+)", re.DOTALL)

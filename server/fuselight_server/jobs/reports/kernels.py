@@ -21,7 +21,7 @@ from fuselight.shared.report import (
     Phase,
     text_key,
 )
-from fuselight_server.jobs.trace_log.model import GraphKind
+from fuselight_server.jobs.trace_log.model import GraphKind, LoggedCompile, LoggedGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.reports.mapping import JobFiles
     from fuselight_server.jobs.reports.texts import LogTexts
     from fuselight_server.jobs.trace_log.graphs import GraphLine
-    from fuselight_server.jobs.trace_log.model import LoggedCompile, LoggedGraph
 
 _AOT_ID = re.compile(r"^# AOT ID: \['\w*?_(?P<phase>inference|forward|backward)'\]", re.MULTILINE)
 _COMMENT = re.compile(

@@ -9,14 +9,11 @@ Invariant: a line is given only if no other line of the file can be meant.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import Location
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_LINES = 100_000

@@ -10,22 +10,18 @@ import itertools
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.report import Location
 from fuselight_server.base.files import leaves, split_text, walk_sources
 from fuselight_server.jobs.reports.definitions import LocalFunction, read_definitions
 from fuselight_server.jobs.reports.left_out_callers import FileCalls, left_out_caller, read_calls
 from fuselight_server.jobs.reports.moved_lines import MovedLines, SourceEvidence, has_quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Location
 
 MAX_FILES = 200_000
 """Python files of the source folders that are listed."""

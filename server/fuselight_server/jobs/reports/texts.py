@@ -6,20 +6,14 @@ processes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import text_key
 from fuselight_server.jobs.trace_log.files import LogError
-from fuselight_server.jobs.trace_log.graphs import lines_of
-from fuselight_server.jobs.trace_log.model import GraphKind
+from fuselight_server.jobs.trace_log.graphs import GraphLine, lines_of
+from fuselight_server.jobs.trace_log.model import GraphKind, LoggedCompile, Payload, ProcessLog
 from fuselight_server.jobs.trace_log.payloads import read_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.jobs.trace_log.graphs import GraphLine
-    from fuselight_server.jobs.trace_log.model import LoggedCompile, Payload, ProcessLog
 
 MAX_BYTES = 64 << 20
 """Of graphs and generated code that are read. A training step of a 12-layer GPT-2 has 2 MB."""

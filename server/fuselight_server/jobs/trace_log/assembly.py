@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import collections
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared import environment_record, import_times
 from fuselight.shared.foreign_data import parse_json
+from fuselight.shared.report import Imports
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
-from fuselight_server.jobs.trace_log.attempts import OpenCompiles
-from fuselight_server.jobs.trace_log.budget import ProcessBudget
+from fuselight_server.jobs.trace_log.attempts import OpenAttempt, OpenCompiles
+from fuselight_server.jobs.trace_log.budget import MemoryBudget, ProcessBudget
 from fuselight_server.jobs.trace_log.environment import assigned_variables
 from fuselight_server.jobs.trace_log.facts import BadRecordError, Strings
-from fuselight_server.jobs.trace_log.heads import compile_id_of, kind_of, parse_head
+from fuselight_server.jobs.trace_log.heads import RecordHead, compile_id_of, kind_of, parse_head
 from fuselight_server.jobs.trace_log.model import (
     CacheEvent,
     GraphKind,
@@ -30,17 +32,8 @@ from fuselight_server.jobs.trace_log.model import (
     ProcessLog,
 )
 from fuselight_server.jobs.trace_log.payloads import text_of
-from fuselight_server.jobs.trace_log.records import MAX_PAYLOAD
+from fuselight_server.jobs.trace_log.records import MAX_PAYLOAD, RawRecord
 from fuselight_server.jobs.trace_log.timeline import Timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Imports
-    from fuselight_server.jobs.trace_log.attempts import OpenAttempt
-    from fuselight_server.jobs.trace_log.budget import MemoryBudget
-    from fuselight_server.jobs.trace_log.heads import RecordHead
-    from fuselight_server.jobs.trace_log.records import RawRecord
 
 _MAX_KINDS = 1_000
 _MAX_PROCESSES = 10_000

@@ -8,13 +8,10 @@ torch 2.7, and torch 2.6 prints a sentence of its own in place of a title.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.torch_texts import Reason, read_reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _RAISED = re.compile(r"^(?:\w+\.)*(?:Unsupported|UncapturedHigherOrderOpError|UserError): ")
 _SHORT = 1_000

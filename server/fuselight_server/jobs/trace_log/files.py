@@ -10,16 +10,14 @@ import gzip
 import os
 import re
 import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from fuselight.shared.foreign_files import open_regular
 from fuselight_server.jobs.trace_log.model import LogNote, NoteKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_FILES = 20_000
 MAX_ENTRIES = 500_000

@@ -7,16 +7,12 @@ own has that of the node above. The text of the line is what the job ran.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
+from fuselight_server.jobs.trace_log.model import LoggedGraph
 from fuselight_server.jobs.trace_log.payloads import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.jobs.trace_log.model import LoggedGraph
 
 _FILE = re.compile(
     r"^\s*#.*?\bFile: (?P<path>.+?):(?P<line>\d{1,9})(?: in (?P<function>[^,\n]+))?(?:, code: (?P<text>.*))?$"

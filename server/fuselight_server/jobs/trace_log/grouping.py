@@ -7,13 +7,10 @@ process that starts after all others have ended starts another job.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.trace_log.model import LoggedJob, LogNote, NoteKind, ProcessLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _GAP = 2.0
 """Seconds without any process after which a job has ended: workers of one job can follow each other."""

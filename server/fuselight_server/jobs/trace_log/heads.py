@@ -7,20 +7,16 @@ bytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.facts import BadRecordError
 from fuselight_server.jobs.trace_log.model import CompileId
-from fuselight_server.jobs.trace_log.records import MAX_HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.jobs.trace_log.records import RawRecord
+from fuselight_server.jobs.trace_log.records import MAX_HEAD, RawRecord
 
 _ENVELOPE = frozenset(
     {

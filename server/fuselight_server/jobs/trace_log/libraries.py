@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import is_pythons_own
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Location
+from fuselight.shared.report import Location, is_pythons_own
 
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|(?:^|/)torch/(?:distributed|_\w+|nn|utils)/"

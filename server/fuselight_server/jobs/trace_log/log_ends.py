@@ -7,14 +7,16 @@ damaged log, does not count.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.jobs.trace_log.libraries import is_library, is_wrapper
-from fuselight_server.jobs.trace_log.model import AttemptState
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.trace_log.model import CompileId, LoggedCompile, ProcessLog, TimelinePhase
+from fuselight_server.jobs.trace_log.model import (
+    AttemptState,
+    CompileId,
+    LoggedCompile,
+    ProcessLog,
+    TimelinePhase,
+)
 
 _FORWARD = ("dynamo", "entire_frame_compile")
 """The outermost phases of a compile that metrics end."""

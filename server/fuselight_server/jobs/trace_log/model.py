@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import Imports, Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fuselight.shared.report import Imports
     from fuselight.shared.torch_texts import Reason
 
 

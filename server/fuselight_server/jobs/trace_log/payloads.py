@@ -7,17 +7,14 @@ Packed files have no random access: reading payloads in the order of their offse
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.files import LogError, LogStream
 from fuselight_server.jobs.trace_log.heads import kind_of, parse_head
+from fuselight_server.jobs.trace_log.model import CacheComponent, CacheEvent, CompileMetrics, Payload
 from fuselight_server.jobs.trace_log.records import MAX_PAYLOAD, RawRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight_server.jobs.trace_log.model import CacheComponent, CacheEvent, CompileMetrics, Payload
 
 
 def text_of(data: bytes) -> str:

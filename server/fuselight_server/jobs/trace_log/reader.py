@@ -7,10 +7,10 @@ time. Only paths that name no log at all are an error; all else is a note of the
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.trace_log.assembly import FileAssembly
 from fuselight_server.jobs.trace_log.budget import MemoryBudget
@@ -18,9 +18,6 @@ from fuselight_server.jobs.trace_log.files import LogError, LogFile, LogStream, 
 from fuselight_server.jobs.trace_log.grouping import jobs_of
 from fuselight_server.jobs.trace_log.model import LoggedCompile, LoggedJob, LogNote, NoteKind, ProcessLog
 from fuselight_server.jobs.trace_log.records import RecordSplitter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _FIRST_STEP = 64 << 10
 _STEP = 1 << 20

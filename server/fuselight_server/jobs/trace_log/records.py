@@ -8,11 +8,8 @@ tabs alone and are not decoded. A line may end in CR LF: a log that was copied a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_HEAD = 8 << 20
 """Bytes of the line of a record; torch's metrics take 40 kB."""

@@ -15,12 +15,11 @@ from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.facts import BadRecordError
-from fuselight_server.jobs.trace_log.heads import compile_id_of
+from fuselight_server.jobs.trace_log.heads import RecordHead, compile_id_of
 from fuselight_server.jobs.trace_log.model import CompileId, TimelinePhase
 
 if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.budget import ProcessBudget
-    from fuselight_server.jobs.trace_log.heads import RecordHead
 
 _START = re.compile(rb'"name": ("(?:[^"\\]|\\.)*"),\s+"ts": ([\d.e+]+)')
 _LATEST = 2.0**36

@@ -7,19 +7,14 @@ Lines of the module are 1-based, rows of a cell 0-based. The marker line before 
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from fuselight.shared.notebooks.cells import read_python_cells
+from fuselight.shared.notebooks.cells import Cell, read_python_cells
 from fuselight.shared.notebooks.commands import PythonCell
 from fuselight.shared.notebooks.module_text import module_text, python_of_cell, split_module
 from fuselight.shared.notebooks.run_selection import broken_cells
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.notebooks.cells import Cell
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.notebooks.run_selection import select_statements
+from fuselight.shared.notebooks.run_selection import LeftOut, select_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.notebooks.run_selection import LeftOut
     from fuselight_server.source.notebooks.module import NotebookModule
     from fuselight_server.source.reading import Reading
 

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureGoal, CureKind
+from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial
 from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.common.text import next_words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight.shared.report import CallCure, CureTrial
 
 
 @dataclass(frozen=True)

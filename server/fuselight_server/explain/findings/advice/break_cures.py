@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CallCure, CureGoal, CureKind
+from fuselight.shared.report import CallCure, CureGoal, CureKind, Frame, Location
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
@@ -20,7 +20,6 @@ from fuselight_server.explain.findings.common.text import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import Frame, Location
     from fuselight_server.explain.findings.common.context import Context
 
 SCALARS = "capture_scalar_outputs"

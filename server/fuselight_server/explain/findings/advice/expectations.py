@@ -7,13 +7,9 @@ is tried (cures.py), or a fix of the text, which is verified.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, StaticSizes
+from fuselight.shared.report import GuardCause, GuardFailure, StaticSizes
 from fuselight_server.explain.findings.common.text import quoted
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import GuardFailure
 
 CARRIED = "___stack"
 """How the names begin of values on Python's stack when compiled code resumes after a break."""

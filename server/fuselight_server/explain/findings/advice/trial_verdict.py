@@ -12,18 +12,24 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import (
+    Break,
+    CallCure,
     CureGoal,
     CureKind,
     CureTrial,
     GuardCause,
+    GuardFailure,
     NextBreak,
     NotCompiledKind,
+    Recompile,
+    Report,
+    TrialCounts,
     is_installed,
 )
 from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGING_SETTINGS, OF_VALUES
@@ -32,11 +38,6 @@ from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
 from fuselight_server.explain.findings.common.text import label, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Break, CallCure, GuardFailure, Recompile, Report, TrialCounts
 
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
 _ROUNDING = 1e-3

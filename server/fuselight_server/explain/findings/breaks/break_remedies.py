@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Break
+from fuselight.shared.report import Break, Failure, Location
 from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE, LOGGING_COSTS
 from fuselight_server.explain.findings.breaks import selections
 from fuselight_server.explain.findings.breaks.branch_advice import (
@@ -58,7 +58,6 @@ from fuselight_server.explain.findings.common.text import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Failure, Location
     from fuselight_server.explain.findings.common.context import Context
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.foreign_data import try_parse_expression
-from fuselight_server.base.finding import Related, Severity, Span
+from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.explain.findings.advice.advice import with_joint_changes
 from fuselight_server.explain.findings.advice.break_cures import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import Break, Location
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _NO_ID = "FL107"

@@ -10,14 +10,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import NotCompiledKind
+from fuselight.shared.report import Break, Location, NotCompiledKind, Stack
 from fuselight_server.base.finding import Related
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import place
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Break, Location, Stack
     from fuselight_server.explain.findings.common.context import Context
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})

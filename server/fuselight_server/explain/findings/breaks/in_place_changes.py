@@ -7,10 +7,7 @@ no code to show.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _LONGEST_CODE = 60
 _FOREACH = "_foreach_"

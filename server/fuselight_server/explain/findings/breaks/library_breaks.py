@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Break, Location
 from fuselight_server.explain.findings.breaks.branch_advice import BRANCH_IDS
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Break, Location
 
 
 @dataclass(frozen=True)

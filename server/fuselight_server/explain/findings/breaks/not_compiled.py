@@ -9,11 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location, Rung, is_pythons_own, is_user_file
+from fuselight.shared.report import (
+    Break,
+    Location,
+    NotCompiled,
+    Recompile,
+    Rung,
+    is_pythons_own,
+    is_user_file,
+)
 from fuselight.shared.report import NotCompiledKind as Kind
-from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import format_count
-from fuselight_server.base.remedies import advice
+from fuselight_server.base.remedies import FindingRemedy, advice
 from fuselight_server.explain.findings.breaks.break_costs import calls_compiled
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR, break_at, title_at, words_of
 from fuselight_server.explain.findings.breaks.generators import (
@@ -38,9 +46,6 @@ from fuselight_server.explain.findings.recompilations.recompile_limit import abo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Break, NotCompiled, Recompile
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 _CODES = {

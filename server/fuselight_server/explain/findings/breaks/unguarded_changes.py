@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location, UnseenKind
-from fuselight_server.base.finding import Related
+from fuselight.shared.report import Location, UnseenChange, UnseenKind
+from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common.context import span_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import UnseenChange
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _RESET = "torch._dynamo.reset() after it, which drops all compiled code"

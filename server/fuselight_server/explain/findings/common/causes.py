@@ -8,17 +8,12 @@ worst, then the most expensive, then the first in file order; `expand` makes the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Related, Severity, SourceLine, rank
+from fuselight_server.base.finding import Finding, Related, Severity, SourceLine, rank
 from fuselight_server.base.formatting import format_count, format_line_ranges, format_place
 from fuselight_server.explain.findings.common.text import compose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.base.finding import Finding
 
 _MAX_LISTED = 40
 """Lines of further places that a message names."""

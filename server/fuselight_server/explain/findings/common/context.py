@@ -9,13 +9,24 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fuselight_server
-from fuselight.shared.report import Location, is_pythons_own, is_user_file
+from fuselight.shared.report import (
+    CallCure,
+    Compile,
+    CureTrial,
+    Frame,
+    Location,
+    Report,
+    Stack,
+    is_pythons_own,
+    is_user_file,
+)
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, in_order
 from fuselight_server.explain.findings.common import catalogue
@@ -29,11 +40,6 @@ from fuselight_server.explain.findings.common.text import (
     label,
     without_resume_names,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from fuselight.shared.report import CallCure, Compile, CureTrial, Frame, Report, Stack
 
 MAX_LINES = 20_000
 """Lines of a file that are read to search it."""

@@ -6,20 +6,15 @@ once for each place and cause.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Outcome, Rung
+from fuselight.shared.report import Break, Location, Outcome, Report, Rung
 from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.refused_calls import (
     is_of_refused_call,
     refused_calls,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from fuselight.shared.report import Break, Location, Report
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import FactKind
+from fuselight.shared.report import Fact, FactKind, TracedFacts, TracedValue
 from fuselight_server.base.formatting import format_count
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Fact, TracedFacts, TracedValue
 
 _FLOATING = re.compile(r"(?:f|bf|c)\d")
 """The dtypes that can require a gradient."""

@@ -10,16 +10,12 @@ import ast
 import builtins
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.version import release
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight_server.base.finding import Finding
+from fuselight_server.base.finding import Finding
 
 
 @dataclass(frozen=True)

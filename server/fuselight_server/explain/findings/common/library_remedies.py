@@ -9,12 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import GuardFailure, Location
+from fuselight.shared.report import GuardCause, GuardFailure, Location
 
 _TENSOR_CAUSES = frozenset({GuardCause.DIMENSION, GuardCause.LENGTH, GuardCause.NONE, GuardCause.TYPE})
 _NUMBERS = frozenset({GuardCause.NUMBER, GuardCause.RELATION, GuardCause.VALUE, GuardCause.TYPE})

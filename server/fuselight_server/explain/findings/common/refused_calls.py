@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from fuselight.shared.report import Report
+from fuselight.shared.report import Report
 
 _RAISED = "GB0088"
 """The traced code raises an exception that nothing catches."""

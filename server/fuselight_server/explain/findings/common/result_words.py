@@ -6,24 +6,21 @@ Invariant: what was not compared is always said, with the reason.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from fuselight.shared.report import NonFiniteKind, Stage
+from fuselight.shared.report import (
+    ComparedCall,
+    KernelReplay,
+    NonFinite,
+    NonFiniteKind,
+    NonFiniteOrigin,
+    ResultCause,
+    ResultComparison,
+    Stage,
+    TriedSetting,
+)
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.result_verdicts import AS_EAGER, DIFFERS, NOT_COMPARED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import (
-        ComparedCall,
-        KernelReplay,
-        NonFinite,
-        NonFiniteOrigin,
-        ResultCause,
-        ResultComparison,
-        TriedSetting,
-    )
 
 STAGE_NAMES = {
     Stage.CAPTURE: "tracing (TorchDynamo)",

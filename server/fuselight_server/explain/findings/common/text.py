@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
-from fuselight.shared.report import Rung
+from fuselight.shared.report import GuardFailure, Inputs, Location, Rung
 from fuselight_server.base.formatting import cut_list, format_list
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import GuardFailure, Inputs, Location
 
 _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
 _OBJECT = re.compile(

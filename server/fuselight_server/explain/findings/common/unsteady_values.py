@@ -12,13 +12,12 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.explain.findings.common.value_writes import write_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _IN_EACH_CALL = " has another value in each call"

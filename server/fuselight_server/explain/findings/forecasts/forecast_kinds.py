@@ -8,9 +8,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ChangeKind
+from fuselight.shared.report import ChangeKind, Forecast
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import ONE_WITH_GRADIENTS
 from fuselight_server.explain.findings.forecasts.forecast_remedies import (
@@ -22,9 +21,6 @@ from fuselight_server.explain.findings.forecasts.forecast_remedies import (
     number_remedies,
     size_remedies,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Forecast
 
 _NAMED = 3
 """Names that one entry spells out."""

@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ChangeKind, GuardCause, Location
+from fuselight.shared.report import ChangeKind, Forecast, FrameForecast, GuardCause, Location
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecast_kinds import KINDS, ChangeScope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import Forecast, FrameForecast
-    from fuselight_server.explain.findings.common.context import Context
 
 _DIMENSION = re.compile(r"size\((\d+)\)")
 

@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ChangeKind
+from fuselight.shared.report import ChangeKind, Forecast
 from fuselight.shared.version import release
 from fuselight_server.explain.findings.advice.advice import rounding
 from fuselight_server.explain.findings.common.number_uses import Use
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Forecast
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
 _MARKS = 3

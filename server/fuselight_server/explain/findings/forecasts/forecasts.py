@@ -7,13 +7,13 @@ remedies are advice: none of them was tried on the user's code.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CallChange, ChangeKind, Outcome
+from fuselight.shared.report import CallChange, ChangeKind, Forecast, FrameForecast, Location, Outcome, Report
 from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
-from fuselight_server.explain.findings.common.context import is_machinery
+from fuselight_server.explain.findings.common.context import Context, is_machinery
 from fuselight_server.explain.findings.common.number_uses import uses_of
 from fuselight_server.explain.findings.forecasts.forecast_costs import Limit, cost_of, further_compiles
 from fuselight_server.explain.findings.forecasts.forecast_kinds import (
@@ -30,12 +30,6 @@ from fuselight_server.explain.findings.forecasts.forecast_parts import (
     linked_changes,
 )
 from fuselight_server.explain.findings.forecasts.forecast_remedies import Advice, after_break, loop_remedies
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight.shared.report import Forecast, FrameForecast, Location, Report
-    from fuselight_server.explain.findings.common.context import Context
 
 _IN_LENS = 2
 _LONGEST_REASON = 200

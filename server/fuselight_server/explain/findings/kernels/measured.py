@@ -6,23 +6,17 @@ the spread of both times carries it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Related, Span
-from fuselight_server.explain.benchmarks.causes import Cause
+from fuselight.shared.report import Accuracy
+from fuselight_server.base.finding import Finding, Related, Span
+from fuselight_server.explain.benchmarks.causes import Cause, Statement
 from fuselight_server.explain.benchmarks.page import accuracy_words
 from fuselight_server.explain.benchmarks.timing_stats import compiled_of, wrong_results
 from fuselight_server.explain.benchmarks.verdict import verdict
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import Accuracy
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.benchmarks.causes import Statement
-    from fuselight_server.explain.findings.common.context import Context
 
 _ACCURACY_HINTS = (
     "Try `torch._inductor.config.emulate_precision_casts = True`, or float32, to rule out rounding",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.devices import rate
-from fuselight.shared.kernel_forms import dots, float64_use, memory_accesses
+from fuselight.shared.kernel_forms import DotUse, Float64Use, MemoryAccess, dots, float64_use, memory_accesses
 from fuselight.shared.kernel_options import is_low
-from fuselight.shared.report import Location
-from fuselight_server.base.finding import Related
+from fuselight.shared.report import Assembled, CompiledOption, Location, OwnKernel
+from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_list, format_percent
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.kernels.own_kernels import (
@@ -26,9 +26,6 @@ from fuselight_server.explain.kernels.own_kernels import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.kernel_forms import DotUse, Float64Use, MemoryAccess
-    from fuselight.shared.report import Assembled, CompiledOption, OwnKernel
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _WGMMA_ROWS = 64

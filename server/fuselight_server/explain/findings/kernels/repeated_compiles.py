@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fuselight_server.base.finding import Related
+from fuselight_server.base.finding import Finding, Related
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.kernels.own_kernels import by_function
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fuselight.shared.report import OwnKernel
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _MANY = 3

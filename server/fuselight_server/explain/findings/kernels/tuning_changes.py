@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Related
+from fuselight_server.base.finding import Finding, Related
 from fuselight_server.explain.findings.common.context import span_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import TuningChange
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 

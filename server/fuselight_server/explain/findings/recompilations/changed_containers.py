@@ -11,7 +11,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
 from fuselight_server.explain.findings.common.context import MAX_LINES
@@ -26,7 +26,6 @@ from fuselight_server.explain.findings.common.text import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")

@@ -10,7 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.resume_functions import nearest
@@ -22,7 +22,6 @@ from fuselight_server.explain.findings.recompilations.specializations import is_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _CAUSES = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.LENGTH, GuardCause.KEYS})

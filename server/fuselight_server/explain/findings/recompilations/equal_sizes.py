@@ -11,13 +11,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import FactKind
+from fuselight.shared.report import FactKind, Location, Symbol
 from fuselight_server.explain.findings.common.source_tree import tree_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Location, Symbol
     from fuselight_server.explain.findings.common.context import Context
 
 _SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\(\d+\)$")

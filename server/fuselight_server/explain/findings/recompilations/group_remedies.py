@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
-from fuselight_server.base.remedies import RemedyState, advice
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import without_parts
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
@@ -24,8 +24,6 @@ from fuselight_server.explain.findings.recompilations.remedies import cures_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.report import CallCure, GuardFailure, Recompile
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
     from fuselight_server.explain.findings.common.resume_functions import Root
 

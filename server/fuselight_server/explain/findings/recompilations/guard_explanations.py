@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.base.finding import Related
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.common.context import span_of
@@ -16,7 +16,6 @@ from fuselight_server.explain.findings.recompilations.value_remedies import cach
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import GuardFailure, Location, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _SETTING = "automatic_dynamic_shapes"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
-from fuselight_server.base.remedies import RemedyState, advice, in_order
+from fuselight.shared.report import CallCure, GuardCause, Recompile
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, in_order
 from fuselight_server.explain.findings.advice.advice import tried_remedies
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
 from fuselight_server.explain.findings.common.text import quoted
@@ -17,8 +17,6 @@ from fuselight_server.explain.findings.recompilations.recompile_limit import (
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, remedies_of, root_failures
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import CallCure, Recompile
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED
 from fuselight_server.explain.findings.common.resume_functions import (
@@ -34,7 +34,6 @@ from fuselight_server.explain.findings.recompilations.changed_containers import 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _SUBSCRIPTS = re.compile(r"(?:\[[^\[\]]*\])+$")

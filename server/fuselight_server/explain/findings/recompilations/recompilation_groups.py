@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.resume_functions import (
     Root,
@@ -30,7 +30,6 @@ from fuselight_server.explain.findings.recompilations.shared_sizes import Shared
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.report import GuardFailure, Location, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureKind, GuardCause, Rung
-from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice, advised
 from fuselight_server.explain.findings.advice.advice import with_joint_changes
@@ -88,7 +88,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import Call, CallCure, Compile, GuardFailure, Location, Recompile
-    from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _MAX_LISTED, _MAX_NAMED = 12, 3

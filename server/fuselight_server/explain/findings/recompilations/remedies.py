@@ -11,8 +11,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureKind, GuardCause, StaticSizes
-from fuselight_server.base.remedies import RemedyState, advice
+from fuselight.shared.report import CallCure, CureKind, GuardCause, GuardFailure, Recompile, StaticSizes
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import best_first, tried_remedies
 from fuselight_server.explain.findings.advice.break_cures import SETTINGS
 from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
@@ -80,8 +80,6 @@ from fuselight_server.explain.findings.recompilations.value_remedies import valu
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from fuselight.shared.report import CallCure, GuardFailure, Recompile
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
 

@@ -11,9 +11,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureGoal, CureKind, GuardCause
+from fuselight.shared.report import CureGoal, CureKind, GuardCause, GuardFailure, Recompile, SizeChange
 from fuselight_server.base.formatting import format_list
-from fuselight_server.base.remedies import RemedyState, advice
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
 from fuselight_server.explain.findings.common.compiled_callers import is_called_by
 from fuselight_server.explain.findings.common.resume_functions import nearest
@@ -28,8 +28,6 @@ from fuselight_server.explain.findings.recompilations.size_remedies import branc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import GuardFailure, Recompile, SizeChange
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
     from fuselight_server.explain.findings.common.resume_functions import Root
 

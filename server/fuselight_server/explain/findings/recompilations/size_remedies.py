@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import Branch, GuardCause, GuardFailure, Recompile
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     ZERO_OR_ONE,
@@ -24,9 +24,6 @@ from fuselight_server.explain.findings.common.resume_functions import nearest, r
 from fuselight_server.explain.findings.common.source_tree import function_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Branch, GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _SETTING = "automatic_dynamic_shapes"

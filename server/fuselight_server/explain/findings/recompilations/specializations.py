@@ -11,9 +11,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, Location, StaticSizes
-from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.base.remedies import RemedyState, advice
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
 from fuselight_server.explain.findings.advice.duck_sizes import (
     about_equal_sizes,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from fuselight.shared.report import Compile, GuardFailure, Recompile, Symbol
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 

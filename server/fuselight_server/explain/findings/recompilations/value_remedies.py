@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight.shared.version import release
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED, is_of_object
@@ -22,7 +22,6 @@ from fuselight_server.explain.findings.common.text import with_short_strings
 from fuselight_server.explain.findings.recompilations.recompile_limit import limit_of
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import GuardFailure, Location, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _MAX_NAMED = 4

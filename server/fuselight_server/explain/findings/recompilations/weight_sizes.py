@@ -11,13 +11,12 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeGuard
 
-from fuselight.shared.report import FactKind
+from fuselight.shared.report import Fact, FactKind, FileFacts, Location, Symbol
 from fuselight_server.explain.findings.common.source_tree import tree_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import Fact, FileFacts, Location, Symbol
     from fuselight_server.explain.findings.common.context import Context
 
 _SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")

@@ -299,6 +299,17 @@ def message(kernel: OwnKernel) -> str:
     return "\n".join([finding.title, finding.message, *finding.hints])
 
 
+def test_an_unused_argument_is_removed_or_not_specialized_where_either_is_possible() -> None:
+    hint = 'name it in `@triton.jit(do_not_specialize=["n"])`.'
+    for kernel, expected in (
+        (own_kernel(unused=("n",)), f"Remove `n`, or {hint}"),
+        (own_kernel(unused=("n",), key=("n",)), hint.capitalize()),
+        (own_kernel(unused=("BLOCK",)), "Remove `BLOCK`."),
+    ):
+        (finding,) = findings(own_report(kernel))
+        assert (finding.code, finding.hints) == ("FL966", (expected,))
+
+
 def test_a_change_that_was_tried_has_its_figures() -> None:
     better = CompiledOption(
         "num_warps", 8, registers=64, spills=0, shared=0, occupancy=Occupancy(32, 64, 4, "registers")

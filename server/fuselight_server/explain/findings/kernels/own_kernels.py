@@ -289,16 +289,21 @@ def _float64(context: Context, kernel: OwnKernel, use: Float64Use) -> Iterator[F
 
 def _unused(context: Context, kernel: OwnKernel, name: str) -> Finding:
     kind = kernel.types.get(name, "")
+    is_constant = kind == "constexpr" and kernel.values.get(name) != "1"
     what = (
-        "each value of it" if kind == "constexpr" and kernel.values.get(name) != "1"
+        "each value of it" if is_constant
         else "an address that is a multiple of 16, and for one that is not" if kind.startswith("*")
         else "1, for multiples of 16 and for other numbers"
     )  # fmt: skip
+    changes = (
+        *([] if name in kernel.key else [f"remove `{name}`"]),  # the autotuner needs its key
+        *([] if is_constant else [f'name it in `@triton.jit(do_not_specialize=["{name}"])`']),
+    )
     return context.finding(
         "FL966",
         f"`{kernel.name}` never reads `{name}`, and is compiled again for other values of it",
         f"Triton compiles a kernel separately for {what}.",
         at=kernel.location,
-        hints=(f'Remove `{name}`, or name it in `@triton.jit(do_not_specialize=["{name}"])`.',),
+        hints=(f"{text[0].upper()}{text[1:]}.",) if (text := ", or ".join(changes)) else (),
         related=_launched(context, kernel),
     )

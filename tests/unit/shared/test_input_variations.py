@@ -56,6 +56,13 @@ def test_layouts_keep_the_sizes_of_a_tensor() -> None:
     assert "f(f32[9, 6].t())" in [variation.text for variation in SizedCall("f(f32[6, 9])").variations()]
 
 
+def test_only_with_a_reference_floats_are_made_negative() -> None:
+    text = "f(f32[6, 9], i64[6], reference=plain)"
+    signs = [variation.text for variation in SizedCall(text).variations() if variation.kind == "negative"]
+    assert signs == ["f(-f32[6, 9].abs(), i64[6], reference=plain)"]
+    assert not [v for v in SizedCall("f(f32[6, 9])").variations() if v.kind == "negative"]
+
+
 @pytest.mark.parametrize(
     "text", ["f(f32[4, 128], f32[128, 4])", "f(f32[], f32[0], f32[1])", "f(f32[7, 9].t(), i64[9] % 7)", "g()"]
 )

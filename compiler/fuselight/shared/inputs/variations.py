@@ -1,8 +1,9 @@
 """Other sizes and layouts of the tensors of a directive, as further directives.
 
 Sizes that belong together change together: equal ones, multiples of each other at the same place of two tensors, and
-numbers of the call that are equal to a size. Invariant: a varied directive differs from its original in sizes, strides
-and numbers equal to a size, and in nothing else; what may depend on a size in another way is not varied.
+numbers of the call that are equal to a size. Invariant: a varied directive differs from its original in sizes,
+strides, numbers equal to a size and, with a reference, signs, and in nothing else; what may depend on a size in another
+way is not varied.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Literal
 
 from fuselight.shared.inputs.grammar import OPTIONS, Directive, DirectiveError, dtype_of, parse_directive
 
-VariationKind = Literal["remainder", "one", "zero", "slice", "transposed"]
+VariationKind = Literal["remainder", "one", "zero", "slice", "transposed", "negative"]
 """`remainder`: a little smaller, and no multiple of a block. `one`: that size. `zero`: no rows. `slice`, `transposed`:
-the same sizes with other strides."""
+the same sizes with other strides. `negative`: the same sizes, and no value above zero."""
 _SMALLEST_TIED = 8
 """A smaller number of the call may be a dimension or a flag as well as a size: then neither is varied."""
 _BLOCK = 8
@@ -102,6 +103,7 @@ class SizedCall:
             base = _remainder(group.base)
             if base >= max(1, group.lowest):
                 yield Variation(self.with_bases({at: base}), "remainder", group.is_common)
+        yield from self._signs()
         yield from self._layouts()
         for at, group in groups:  # a grid of few large blocks does not change with the next smaller size
             base = _remainder(group.base // 2)
@@ -114,6 +116,15 @@ class SizedCall:
         for at, group in groups:
             if group.lowest == 0 and leading & set(group.numbers):
                 yield Variation(self.with_bases({at: 0}), "zero", group.is_common)
+
+    def _signs(self) -> Iterator[Variation]:
+        """Where a reference says what is right: the 0 of a masked load is the maximum of a row of negative numbers."""
+        if any(keyword.arg == "reference" for keyword in self._directive.call.keywords):
+            plain = [tensor.node for tensor in self._tensors if tensor.is_plain]
+            for node in [node for node in plain if "float" in str(dtype_of(node))][:_MAX_VIEWED]:
+                start, end = self._directive.span(node)
+                text = self._text[:start] + b"-" + self._text[start:end] + b".abs()" + self._text[end:]
+                yield Variation(text.decode("utf-8", "surrogatepass"), "negative")
 
     def _layouts(self) -> Iterator[Variation]:
         viewed = [tensor for tensor in self._tensors if tensor.is_plain and len(tensor.sizes) > 1]

@@ -79,10 +79,12 @@ class KernelMismatch:
     inputs: str = ""
     """The call, as a directive."""
     is_of_variation: bool = False
-    """Whether the call has other sizes or strides than those of the directives."""
+    """Whether the call has other sizes, strides or signs than those of the directives."""
     has_other_strides: bool = False
     """Whether that call has other strides than those of the directives, and the same sizes or smaller ones."""
 
+    has_other_signs: bool = False
+    """Whether that call has the same sizes and strides, and a tensor with no value above zero."""
 
 @dataclass(frozen=True)
 class TuningChange:

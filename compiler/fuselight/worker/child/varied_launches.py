@@ -1,4 +1,4 @@
-"""Launches of Triton kernels in calls with other sizes and strides than the directive has.
+"""Launches of Triton kernels in calls with other sizes, strides and signs than the directive has.
 
 For each fault, the smallest call that shows it is looked for; of other calls, near sizes, layouts, 1 and 0 are tried.
 Invariant: all of that happens in a fork. A fault that only such calls show is reported where the program surely
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -109,8 +110,15 @@ class VariedLaunches:
                     discovered.append((fault, variation))
             if shown.mismatches and not result.mismatches and not shown.faults:
                 result.mismatches = tuple(
-                    replace(mismatch, is_of_variation=True, has_other_strides=variation.is_of_strides)
+                    replace(
+                        mismatch,
+                        is_of_variation=True,
+                        has_other_strides=variation.is_of_strides,
+                        has_other_signs=variation.kind == "negative",
+                    )
                     for mismatch in shown.mismatches
+                    # The reference may not be for such values.
+                    if variation.kind != "negative" or math.isfinite(mismatch.expected)
                 )
         for fault, variation in discovered:
             varied = sized_call(variation.text)

@@ -28,7 +28,8 @@ _HAPPENED = {
 _INT32 = 1 << 31
 _IN_64_BITS = "Compute the offset in 64 bits: `tl.program_id(0).to(tl.int64)`; in 32 bits it overflows."
 _NOT_OF_THE_DIRECTIVE = (
-    "The call of the directive does not show this. Fuselight also makes calls with other sizes and strides."
+    "The call of the directive does not show this. Fuselight also makes calls with other sizes, strides and, for a "
+    "reference, signs."
 )
 _SIZES = (
     "If the kernel is only for sizes like those of the directive, raise an exception for others before the launch: "
@@ -93,7 +94,9 @@ def _place(
 
 
 def _other_call(wrong: KernelFault | KernelMismatch) -> str:
-    return f", in a call with other {'strides' if wrong.has_other_strides else 'sizes'}: `{wrong.inputs}`"
+    has_other_signs = getattr(wrong, "has_other_signs", False)  # of a mismatch only
+    what = "strides" if wrong.has_other_strides else "signs" if has_other_signs else "sizes"
+    return f", in a call with other {what}: `{wrong.inputs}`"
 
 
 def _bounds(fault: KernelFault) -> _Words:

@@ -27,7 +27,14 @@ from fuselight.worker.child import kernel_calls, kernel_checks
 from fuselight.worker.child.kernel_launches import KernelLaunches, VariedResult
 from fuselight.worker.child.varied_launches import VariedLaunches
 
-CODES = {"bounds": "FL941", "race": "FL942", "unwritten": "FL943", "overflow": "FL944", "sectors": "FL945"}
+CODES = {
+    "bounds": "FL941",
+    "descriptor": "FL941",
+    "race": "FL942",
+    "unwritten": "FL943",
+    "overflow": "FL944",
+    "sectors": "FL945",
+}
 _DIRECTIVE = re.compile(r"^# fuselight: ((\w+)\(.*\))$", re.MULTILINE)
 _EXPECTED = re.compile(r"# expect: (FL\d+)$")
 

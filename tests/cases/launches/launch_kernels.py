@@ -190,6 +190,22 @@ def host_descriptor(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@triton.jit
+def descriptor_sum(source, target, R: tl.constexpr):
+    row = tl.program_id(0) * R
+    target.atomic_add([0, 1], tl.sum(source.load([row, 1]), 0)[None, :])
+
+
+def atomic_descriptor(x: torch.Tensor) -> torch.Tensor:
+    """Its blocks begin at the second element of a row."""
+    from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: PLC0415
+
+    out = x.new_zeros(1, x.shape[1])
+    tensors = TensorDescriptor.from_tensor(x, [32, 64]), TensorDescriptor.from_tensor(out, [1, 64])
+    descriptor_sum[(2,)](*tensors, R=32)
+    return out
+
+
 def asks_for_gpu(x: torch.Tensor) -> torch.Tensor:
     if not x.is_cuda:
         raise ValueError("only for CUDA tensors")
@@ -346,6 +362,9 @@ KINDS: dict[str, LaunchKind] = {
     "block pointers": LaunchKind(block_pointers, lambda x: x + 1, ((50, 70),)),
     "a descriptor of the device": LaunchKind(device_descriptor, lambda x: x + 1, ((50, 64),)),
     "a descriptor of the host": LaunchKind(host_descriptor, lambda x: x + 1, ((50, 64),)),
+    "a descriptor that adds": LaunchKind(
+        atomic_descriptor, lambda x: (x * (torch.arange(64) > 0)).sum(0, keepdim=True), ((50, 64),)
+    ),
     "is_cuda": LaunchKind(asks_for_gpu, lambda x: x * 1.5),
     "a device context": LaunchKind(in_device_context, lambda x: x * 1.5),
     "a device by its number": LaunchKind(in_device_number, lambda x: x * 1.5),

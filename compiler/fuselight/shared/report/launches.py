@@ -29,10 +29,11 @@ class KernelFault:
     launch: Stack = ()
     """Where the kernel was launched."""
     kind: str = "bounds"
-    """`bounds`: outside of the tensor; none of these accesses happened. `overflow`: at another address than meant,
-    because a 32-bit offset overflowed. `race`: another program, or another lane of the block, writes a different value
-    to the element, or reads it. `unwritten`: of elements that are used afterwards and were written by nobody.
-    `sectors`: most of the bytes that the access fetches are not used. Readers ignore other kinds."""
+    """`bounds`: outside of the tensor; none of these accesses happened. `descriptor`: the same, inside of the shape of
+    a tensor descriptor. `overflow`: at another address than meant, because a 32-bit offset overflowed. `race`: another
+    program, or another lane of the block, writes a different value to the element, or reads it. `unwritten`: of
+    elements that are used afterwards and were written by nobody. `sectors`: most of the bytes that the access fetches
+    are not used. Readers ignore other kinds."""
     exact: int = 0
     """Of `overflow`: the offset without the overflow."""
     other_program: tuple[int, int, int] = (0, 0, 0)
@@ -82,9 +83,9 @@ class KernelMismatch:
     """Whether the call has other sizes, strides or signs than those of the directives."""
     has_other_strides: bool = False
     """Whether that call has other strides than those of the directives, and the same sizes or smaller ones."""
-
     has_other_signs: bool = False
     """Whether that call has the same sizes and strides, and a tensor with no value above zero."""
+
 
 @dataclass(frozen=True)
 class TuningChange:

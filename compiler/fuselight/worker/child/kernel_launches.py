@@ -81,7 +81,7 @@ class KernelLaunches:
         for fault in self.faults:
             if fault.is_of_variation:
                 continue
-            if fault.kind == "bounds":
+            if fault.kind in {"bounds", "descriptor"}:
                 return f"the Triton kernel `{fault.kernel}` accesses memory outside of a tensor"
             if fault.kind == "race":
                 return f"the Triton kernel `{fault.kernel}` has a race"
@@ -130,7 +130,7 @@ class KernelLaunches:
         path, line = unwritten.place
         lost = (outcome.kernel, unwritten.name)  # what was written outside of it may have been meant for them
         if any(
-            fault.kind in {"bounds", "overflow"}
+            fault.kind in {"bounds", "descriptor", "overflow"}
             and fault.access != "load"
             and (fault.kernel, fault.argument) == lost
             for fault in self.faults

@@ -120,12 +120,16 @@ def _element(fault: KernelFault) -> str:
 
 
 def _mask(fault: KernelFault) -> str:
+    if fault.kind == "descriptor":
+        return ", which is inside of the shape of its tensor descriptor"
     return ", which its mask lets through" if fault.masked else ", which has no mask"
 
 
 def _bounds_hints(fault: KernelFault) -> tuple[str, ...]:
     if fault.offset <= -_INT32 // 2:
         return (_IN_64_BITS,)
+    if fault.kind == "descriptor":
+        return ("Make the tensor descriptor with the sizes and the strides of the tensor.",)
     if not fault.masked:
         return (
             f"Give tl.{'atomic_add' if fault.access == 'atomic' else fault.access} a mask: `mask=offsets < n`.",
@@ -203,6 +207,7 @@ def _sectors(fault: KernelFault) -> _Words:
 
 _KINDS: dict[str, Callable[[KernelFault], _Words]] = {
     "bounds": _bounds,
+    "descriptor": _bounds,
     "overflow": _overflow,
     "race": _race,
     "unwritten": _unwritten,

@@ -39,6 +39,11 @@ def test_the_kernel_of_a_library_is_on_the_line_that_launches_it() -> None:
             "64 bits",
         ),
         ({"access": "store", "masked": True}, "`scale` writes `x[1000]`", "Compare the offsets"),
+        (
+            {"kind": "descriptor", "masked": True},
+            "`scale` reads `x[1000]`",
+            "Make the tensor descriptor with",
+        ),
         ({"access": "atomic"}, "`scale` changes `x[1000]`", "tl.atomic_add a mask"),
         ({"argument": ""}, "`scale` reads an address that is outside of all its tensors", "mask"),
     ],

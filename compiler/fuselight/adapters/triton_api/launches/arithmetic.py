@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fuselight.adapters.triton_api.launches.memory import CheckedMemory
-from fuselight.adapters.triton_api.launches.record import LaunchStopped
+from fuselight.adapters.triton_api.launches.record import FaultKind, LaunchStopped
 
 _ASSEMBLY: dict[str, str] = {
     "ex2.approx": "exp2",
@@ -27,6 +27,8 @@ _ASSEMBLY: dict[str, str] = {
     "sqrt.rn": "sqrt",
 }
 """Instructions of PTX with one operand, and the functions of NumPy that compute them."""
+_ALIGNED = 16
+"""Bytes: of the address of a tensor descriptor, and of its strides but the last one."""
 _NAN = 0x7FC0
 """The bits of a bfloat16 that is no number."""
 
@@ -55,7 +57,7 @@ class Bfloat16:
 def corrected_builder(interpreter: Any, language: Any, memory: CheckedMemory) -> Any:
     """An `InterpreterBuilder` whose operations are those of a GPU. `memory` learns which accesses have a mask."""
     builder = interpreter.InterpreterBuilder()
-    for change in (_correct_bfloat16, _correct_conversions, _correct_rest):
+    for change in (_correct_bfloat16, _correct_conversions, _correct_rest, _correct_descriptors):
         change(builder, interpreter, language)
     _note_masks(builder, memory)
     return builder
@@ -163,18 +165,77 @@ def _correct_rest(builder: Any, interpreter: Any, language: Any) -> None:
     builder.create_assert = builder.create_assume = builder.create_print = lambda *_: None
 
 
-def _note_masks(builder: Any, memory: CheckedMemory) -> None:
-    """Have `memory` know, of each access, whether the kernel gives a mask or a boundary check."""
+def _correct_descriptors(builder: Any, interpreter: Any, language: Any) -> None:
+    """Tensor descriptors: words for what they need, and their atomic operations, which the interpreter lacks."""
+    real_make: Any = getattr(
+        builder, "create_make_tensor_descriptor", None
+    )  # of a Triton that has descriptors
 
-    def noting(name: str, *, has_mask: Callable[..., bool]) -> None:
+    def create_make_tensor_descriptor(base: Any, shape: Any, strides: Any, *rest: Any) -> Any:
+        item = base.dtype.element_ty.primitive_bitwidth // 8
+        sizes = [int(stride.data.item()) * item for stride in strides]
+        odd = next((size for size in sizes[:-1] if size % _ALIGNED), None)
+        if odd is not None:
+            raise LaunchStopped(
+                f"its tensor descriptor has a stride of {odd} bytes, which must be divisible by 16"
+            )
+        if int(base.data.item()) % _ALIGNED:
+            raise LaunchStopped("the address of its tensor descriptor is not divisible by 16")
+        if sizes[-1] != item:
+            raise LaunchStopped("the last stride of its tensor descriptor is not 1")
+        return real_make(base, shape, strides, *rest)
+
+    def create_descriptor_reduce(kind: Any, descriptor: Any, value: Any, indices: Any) -> None:
+        name, dtype = str(kind).rpartition(".")[2], descriptor.base.dtype.element_ty
+        if dtype.is_floating():
+            name = f"F{name}"
+        elif dtype.is_int_unsigned() and name in {"MIN", "MAX"}:
+            name = f"U{name}"
+        operation = getattr(interpreter._ir.ATOMIC_OP, name, None)
+        if operation is None:
+            raise LaunchStopped(f"it has an atomic operation of a tensor descriptor on {dtype}")
+        pointers, inside = descriptor.materialize_pointers(indices)
+        mask = interpreter.TensorHandle(inside, language.int1)
+        builder.create_atomic_rmw(
+            operation, pointers, value, mask, interpreter._ir.MEM_SEMANTIC.RELAXED, None
+        )
+
+    builder.create_make_tensor_descriptor = create_make_tensor_descriptor
+    builder.create_descriptor_reduce = create_descriptor_reduce
+
+
+def described_addresses(interpreter: Any) -> Callable[..., Any]:
+    """Of a tensor descriptor, the addresses of a block and which are inside: a block may begin at any element."""
+    numpy = interpreter.np
+
+    def materialize_pointers(descriptor: Any, offsets: Any) -> Any:
+        item = descriptor.base.dtype.element_ty.primitive_bitwidth // 8
+        shape = descriptor.block_shape
+        addresses = numpy.broadcast_to(descriptor.base.data, shape)
+        inside = numpy.ones(shape, dtype=bool)
+        for at, size in enumerate(shape):
+            along = [size if other == at else 1 for other in range(len(shape))]
+            places = (offsets[at].data.astype(numpy.int64) + numpy.arange(size)).reshape(along)
+            addresses = addresses + (item * places * descriptor.strides[at].data).astype(numpy.uint64)
+            inside = inside & (places >= 0) & (places < descriptor.shape[at].data)
+        return interpreter.TensorHandle(addresses, descriptor.base.dtype.scalar), inside
+
+    return materialize_pointers
+
+
+def _note_masks(builder: Any, memory: CheckedMemory) -> None:
+    """Have `memory` know what bounds each access: a mask or a boundary check, a descriptor's shape, or nothing."""
+
+    def noting(name: str, *, has_mask: Callable[..., bool], kind: FaultKind = "bounds") -> None:
         real = getattr(builder, name)
 
         def access(*args: Any, **named: Any) -> Any:
-            before, memory.masked = memory.masked, has_mask(*args)
+            before = memory.masked, memory.bounded_by
+            memory.masked, memory.bounded_by = has_mask(*args), kind
             try:
                 return real(*args, **named)
             finally:
-                memory.masked = before
+                memory.masked, memory.bounded_by = before
 
         setattr(builder, name, access)
 
@@ -183,3 +244,6 @@ def _note_masks(builder: Any, memory: CheckedMemory) -> None:
     if hasattr(builder, "create_tensor_pointer_load"):  # Triton 3.9 has no block pointers any more
         noting("create_tensor_pointer_load", has_mask=lambda _, checked, *__: bool(checked))
         noting("create_tensor_pointer_store", has_mask=lambda _, __, checked, *___: bool(checked))
+    for name in ("load", "store", "gather", "scatter", "reduce"):
+        if hasattr(builder, f"create_descriptor_{name}"):
+            noting(f"create_descriptor_{name}", has_mask=lambda *_: True, kind="descriptor")

@@ -18,11 +18,11 @@ from typing import Any
 
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
-from fuselight.adapters.triton_api.launches.arithmetic import corrected_builder
+from fuselight.adapters.triton_api.launches.arithmetic import corrected_builder, described_addresses
 from fuselight.adapters.triton_api.launches.device_functions import DeviceFunctions
 from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
 from fuselight.adapters.triton_api.launches.memory import CheckedMemory
-from fuselight.adapters.triton_api.launches.python_form import PythonForms
+from fuselight.adapters.triton_api.launches.python_form import PythonForms, origin_of
 from fuselight.adapters.triton_api.launches.record import LaunchStopped
 
 TOO_LONG = "computing them on the CPU takes too long"
@@ -169,6 +169,9 @@ class Interpretation:
             enter(patched(interpreter, "interpreter_builder", self._builder))
             enter(patched(interpreter, "interpreter_semantic", self._semantic))
             enter(patched(interpreter.TensorHandle, "__post_init__", self._checked_handle()))
+            if hasattr(interpreter, "TensorDescHandle"):
+                addresses = described_addresses(interpreter)
+                enter(patched(interpreter.TensorDescHandle, "materialize_pointers", addresses))
             enter(patched(names.runtime_jit().JITFunction, "__call__", self._called()))
             self._compute_in_language(scope)
             self._compute_device_functions(scope)
@@ -197,7 +200,7 @@ class Interpretation:
             for name, original in list(vars(module).items()):
                 if callable(original) and not name.startswith("_") and not isinstance(original, type):
                     computed = self._device_function(functions.named(name))
-                    self._forms.replaced[id(original)] = computed
+                    self._forms.replaced[origin_of(original)] = computed
                     scope.set_attr(module, name, computed)
 
     def _device_function(self, computed: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from fuselight.adapters.torch_api.uninitialized import WrittenElements
 from fuselight.adapters.triton_api.launches.access_history import AccessedElements, AccessHistory, ProgramRace
-from fuselight.adapters.triton_api.launches.record import AccessFault, LaunchStopped
+from fuselight.adapters.triton_api.launches.record import AccessFault, FaultKind, LaunchStopped
 from fuselight.adapters.triton_api.launches.sectors import SECTOR
 
 WINDOW = 48
@@ -71,6 +71,8 @@ class CheckedMemory:
         """The argument whose history gets the last access."""
         self.masked = True
         """Whether the access that comes next has a mask."""
+        self.bounded_by: FaultKind = "bounds"
+        """What an access outside would be: `descriptor` while a tensor descriptor is accessed."""
         self.atomics: dict[str, tuple[int, int]] = {}
         """By argument: the elements that atomic operations have changed, each time they did, and how many it has."""
         self.atomic_sectors = 0
@@ -290,7 +292,9 @@ class CheckedMemory:
         if region is not None:
             offset = (address - region.address) // region.item
             elements = (region.start + region.size - region.address) // region.item
-        self.faults[key] = AccessFault(access, path, line, name, offset, elements, self.masked, self.program)
+        self.faults[key] = AccessFault(
+            access, path, line, name, offset, elements, self.masked, self.program, kind=self.bounded_by
+        )
 
     def _may_note(self, key: tuple[str, str, int, str]) -> bool:
         return key not in self.faults and len(self.faults) < _MAX_FAULTS

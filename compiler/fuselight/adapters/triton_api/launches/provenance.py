@@ -24,6 +24,7 @@ _BY_DESCRIPTOR = (
     "create_descriptor_store",
     "create_descriptor_gather",
     "create_descriptor_scatter",
+    "create_descriptor_reduce",
 )
 
 
@@ -233,13 +234,14 @@ class Provenance:
         return access
 
     def _by_descriptor(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def access(descriptor: Any, *args: Any, **named: Any) -> Any:
+        def access(*args: Any, **named: Any) -> Any:
+            descriptor = next(argument for argument in args if hasattr(argument, "block_shape"))
             places = [descriptor.base, descriptor.strides, getattr(descriptor, "offsets", ())]
             # Of a store, the value is among the arguments: of its indices, all are lists or come last.
             indices = [argument for argument in args if isinstance(argument, (list, tuple))]
             self._outer = is_unknown([*places, *indices]), is_unknown(descriptor.shape)
             try:
-                return real(descriptor, *args, **named)
+                return real(*args, **named)
             finally:
                 self._outer = None
 

@@ -86,6 +86,11 @@ def _later(value: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Lambda(nothing, value), value)
 
 
+def origin_of(function: Any) -> tuple[str, str]:
+    """The module and the name of a function: a library may have loaded Triton's module a second time."""
+    return str(getattr(function, "__module__", "")), str(getattr(function, "__name__", ""))
+
+
 class PythonForms:
     """The Python of each function that a launch calls, made once."""
 
@@ -94,8 +99,8 @@ class PythonForms:
         self._language, self._semantic, self._sampler = language, semantic, sampler
         self._jit = names.runtime_jit()
         self._functions: dict[int, tuple[Any, Callable[..., Any]]] = {}
-        self.replaced: dict[int, Any] = {}
-        """What stands for a function that a module has by name, by the id of the original."""
+        self.replaced: dict[tuple[str, str], Any] = {}
+        """What stands for a function that a module has by name, by `origin_of` of it."""
         self.files: set[str] = set()
         """Files of the functions that were made."""
         self.iterations = 0
@@ -118,8 +123,8 @@ class PythonForms:
         self.files.add(path)
         code = _compiled(function, frozenset(_modules(scope)), samples=self._sampler is not None)
         for name, value in scope.items():
-            if id(value) in self.replaced:
-                scope[name] = self.replaced[id(value)]
+            if origin_of(value) in self.replaced:
+                scope[name] = self.replaced[origin_of(value)]
             elif getattr(value, "__triton_builtin__", False):
                 scope[name] = functools.partial(value, _semantic=self._semantic)
         scope |= self._helpers(scope)

@@ -76,13 +76,13 @@ def test_streams_of_a_file_end_no_graph(name: str) -> None:
 def test_streams_of_code_with_kernels_end_no_graph(name: str) -> None:
     body = STREAMS[name]
     asks = lambda names: names.get("__name__") == "asked"  # noqa: E731 - a predicate
-    with device_guards(), answers_for_kernels(find("h100-sxm"), asks):
+    with device_guards(), answers_for_kernels(find("h100-sxm"), asks, lambda _: False):
         check(function(body, redirected=False), body)
 
 
 def test_other_code_gets_the_answers_of_torch() -> None:
     body = STREAMS["a stream that is read"]
-    with device_guards(), answers_for_kernels(find("h100-sxm"), lambda _: False):
+    with device_guards(), answers_for_kernels(find("h100-sxm"), lambda _: False, lambda _: False):
         compiled: Any = torch.compile(function(body, redirected=False), backend="eager")
         for call in (function(body, redirected=False), compiled):
             with pytest.raises((AssertionError, RuntimeError), match=r"CUDA|NVIDIA"):

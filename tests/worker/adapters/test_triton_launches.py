@@ -325,11 +325,26 @@ def test_a_library_that_has_not_imported_its_kernels_is_code_with_kernels(tmp_pa
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     code = KernelCode(names.runtime_jit(), lambda _: False)
-    modules = [("made_library.ops", "library"), ("made_plain.ops", "plain"), ("ops", "library")]
+    modules = [
+        ("made_library.ops", "library"),
+        ("made_library.layers.ops", "library/layers"),
+        ("made_plain.ops", "plain"),
+        ("ops", "library"),
+    ]
     answers = [
         code({"__name__": name, "__file__": str(tmp_path / folder / "ops.py")}) for name, folder in modules
     ]
-    assert answers == [True, False, False]
+    assert answers == [True, True, False, False]
+
+
+@pytest.mark.usefixtures("launches")
+def test_torch_is_built_for_the_device_to_code_with_kernels_and_cuda_is_there_to_a_library() -> None:
+    ask = compile("(torch.version.cuda, torch.version.hip, torch.cuda.is_available())", "ask", "eval")
+    answers = [
+        eval(ask, {"torch": torch, "__file__": path, "__name__": "asks", "triton": triton})  # noqa: S307
+        for path, triton in ((str(KERNELS), names.language()), ("lib.py", names.language()), ("lib.py", None))
+    ]
+    assert answers == [("13.0", None, False), ("13.0", None, True), (None, None, False)]
 
 
 def test_inductor_leaves_a_graph_with_kernels_as_it_was_captured(

@@ -22,6 +22,7 @@ from fuselight.adapters.torch_api.device_questions import (
     Asks,
     answered_questions,
     exchanged,
+    exchanged_if_asked,
     has_no_other_accelerator,
     no_ranges,
     select,
@@ -38,6 +39,8 @@ _TMA = (
 _OF_KERNELS = ("torch._dynamo.variables", "torch._higher_order_ops.triton_kernel_wrap", "torch._library")
 """The parts of torch that take a kernel of the program's into a graph."""
 _HOPPER = (9, 0)
+_VERSIONS = {"cuda": "13.0", "hip": "7.1"}
+"""What `torch.version` has in the builds of torch for a GPU, by Triton's backend."""
 
 
 @contextlib.contextmanager
@@ -108,10 +111,41 @@ def _traced_guards(variable_name: str, functions: Mapping[str, Callable[..., int
 
 
 @contextlib.contextmanager
-def answers_for_kernels(device: Device, asks: Asks) -> Iterator[None]:
-    """Answer code that launches kernels for `device`, until the block ends."""
-    with answered_questions(device, asks), _on_gpu(asks), _kernels_captured(device, asks):
+def answers_for_kernels(device: Device, asks: Asks, is_library: Asks) -> Iterator[None]:
+    """Answer code that launches kernels for `device`, until the block ends.
+
+    Only to a library's module of kernels, CUDA is available: what it makes with it is redirected to the CPU.
+    """
+    available: Any = torch.cuda.is_available
+    with (
+        answered_questions(device, asks),
+        exchanged_if_asked(is_library, available, lambda *_: True),
+        _on_gpu(asks),
+        _built_for_gpu(device, asks),
+        _kernels_captured(device, asks),
+    ):
         yield
+
+
+@contextlib.contextmanager
+def _built_for_gpu(device: Device, asks: Asks) -> Iterator[None]:
+    """`torch.version.cuda` and `hip` are those of a build for `device`; Dynamo's guards read torch's own."""
+    own: Any = torch.version
+
+    def attribute(name: str) -> property:
+        def version(module: types.ModuleType) -> Any:
+            if asks(sys._getframe(1).f_globals):
+                return _VERSIONS[name] if name == device.backend else None
+            return vars(module).get(name)
+
+        return property(version, lambda module, value: vars(module).__setitem__(name, value))
+
+    before = own.__class__
+    own.__class__ = type("versions", (before,), {name: attribute(name) for name in _VERSIONS})
+    try:
+        yield
+    finally:
+        own.__class__ = before
 
 
 @contextlib.contextmanager

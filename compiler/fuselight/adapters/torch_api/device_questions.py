@@ -34,7 +34,14 @@ from fuselight.shared.report import Device
 Asks = Callable[[Mapping[str, Any]], bool]
 """Whether the module with these names gets the answers."""
 _HOOKS = "__fuselight_answers__"
-_IN_BETWEEN = ("torch.cuda", "torch.cpu", "torch.accelerator", "fuselight.", "typing_extensions")
+_IN_BETWEEN = (
+    "torch.cuda",
+    "torch.cpu",
+    "torch.accelerator",
+    "triton.testing",
+    "fuselight.",
+    "typing_extensions",
+)
 """Modules that pass a question on."""
 _OF_GRAPHS = ("torch.fx.", "<eval_with_key>")
 """What runs a captured graph: it has the call of code that got an answer when it was traced."""
@@ -46,7 +53,7 @@ def answered_questions(device: Device, asks: Asks) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.callback(_selected.__setitem__, 0, _selected[0])
         for function, answer in _functions(device):
-            stack.enter_context(exchanged(function, functools.partial(_if_asked, asks, function, answer)))
+            stack.enter_context(exchanged_if_asked(asks, function, answer))
         constants = getattr(sys.modules.get("torch._dynamo.utils"), "common_constant_types", None)
         if isinstance(constants, set) and CudaProperties not in constants:
             constants.add(CudaProperties)
@@ -57,7 +64,12 @@ def answered_questions(device: Device, asks: Asks) -> Iterator[None]:
 
 def _functions(device: Device) -> Iterator[tuple[types.FunctionType, Callable[..., Any]]]:
     """The functions that this torch has, with what each returns."""
-    tables = [(torch.cuda, _of_cuda(device)), (torch.cpu, {"current_device": _current_index})]
+    built = {"is_built": True, "is_flash_attention_available": device.capability >= (8, 0)}
+    tables: list[tuple[Any, Mapping[str, Any]]] = [
+        (torch.cuda, _of_cuda(device)),
+        (torch.backends.cuda, built),
+        (torch.cpu, {"current_device": _current_index}),
+    ]
     if has_no_other_accelerator():
         tables.append((torch.accelerator, _of_accelerator(device)))
     for owner, answers in tables:
@@ -83,7 +95,7 @@ def _of_cuda(device: Device) -> Mapping[str, Any]:
         "get_device_properties": properties,
         "get_device_capability": device.capability,
         "get_device_name": device.name,
-        "get_arch_list": [f"sm_{''.join(map(str, device.capability))}"],
+        "get_arch_list": [f"sm_{device.triton_arch}" if device.backend == "cuda" else device.arch],
         "current_device": _current_index,
         "device_count": _count,
         "is_bf16_supported": device.capability >= (8, 0),
@@ -187,6 +199,13 @@ def _answers_in_graphs(asks: Asks) -> contextlib.AbstractContextManager[None]:
         for function in (accelerator.set_stream, accelerator.synchronize):
             answers[function] = lambda *_: constant(None)
     return traced_answers({function: answer_for(asks, answer) for function, answer in answers.items()})
+
+
+def exchanged_if_asked(
+    asks: Asks, function: types.FunctionType, answer: Callable[..., Any]
+) -> contextlib.AbstractContextManager[None]:
+    """Have a function of torch return `answer(...)` to the code that gets answers, until the block ends."""
+    return exchanged(function, functools.partial(_if_asked, asks, function, answer))
 
 
 def _if_asked(

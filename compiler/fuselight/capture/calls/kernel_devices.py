@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterator
 from types import CodeType
 from typing import Any
 
+from fuselight.shared.kernel_files import is_of_kernel_library
+
 _CUDA = re.compile(r"^cuda(:\d+)?$")
 _OTHER = {"cuda": "cpu", "cpu": "cuda"}
 _DEVICE_NAMES = frozenset({"device", "device_type", "device_types"})
@@ -94,17 +96,28 @@ def redirect_library(tree: ast.AST) -> None:
             _redirect_defaults(node)
         elif isinstance(node, ast.Attribute):
             on_cpu_streams(node, {"torch"})
-        elif isinstance(node, ast.Assign):
-            if all(
-                isinstance(name, ast.Name) and name.id.lower().endswith("device") for name in node.targets
-            ):
-                node.value = _on_cpu(node.value)
-        elif isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if name in {"to", "device"} and node.args:
-                node.args[0] = _on_cpu(node.args[0])
-            elif name == "cuda" and isinstance(node.func, ast.Attribute):
-                node.func.attr, node.args, node.keywords = "cpu", [], []
+        else:
+            _redirect_value(node)
+
+
+def _redirect_value(node: ast.AST) -> None:
+    """Of a choice by `is_available()`, of a variable whose name says that it is a device, or of a call."""
+    if isinstance(node, ast.IfExp):
+        if any(getattr(part, "attr", "") == "is_available" for part in ast.walk(node.test)):
+            _on_cpu(node)
+    elif isinstance(node, ast.Assign):
+        named = all(
+            isinstance(name, ast.Name) and name.id.lower().endswith(("device", "dev"))
+            for name in node.targets
+        )
+        if named or leading_text(node.value).startswith("cuda:"):
+            node.value = _on_cpu(node.value)
+    elif isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if name in {"to", "device"} and node.args:
+            node.args[0] = _on_cpu(node.args[0])
+        elif name == "cuda" and isinstance(node.func, ast.Attribute):
+            node.func.attr, node.args, node.keywords = "cpu", [], []
 
 
 def _redirect_defaults(arguments: ast.arguments) -> None:
@@ -144,7 +157,7 @@ def leading_text(node: ast.expr) -> str:
 
 @contextlib.contextmanager
 def libraries_of_kernels_on_cpu() -> Iterator[None]:
-    """Have modules of installed packages that import Triton make their tensors on the CPU, until the block ends.
+    """Have installed modules with Triton kernels, or next to some, make tensors on the CPU, until the block ends.
 
     Of a module that is imported within it: the code of others is read from their bytecode, and stays as it is.
     """
@@ -155,14 +168,11 @@ def libraries_of_kernels_on_cpu() -> Iterator[None]:
     @functools.wraps(real)
     def get_code(self: Any, fullname: str) -> CodeType | None:
         code: CodeType | None = real(self, fullname)
-        if (
-            type(self) is not loader
-            or code is None
-            or fullname.partition(".")[0] in _NEVER
-            or not _names_triton(code)
-        ):
+        if type(self) is not loader or code is None or fullname.partition(".")[0] in _NEVER:
             return code
         path = self.get_filename(fullname)
+        if not _names_triton(code) and not _is_next_to_kernels(fullname, code, path):
+            return code
         data = self.get_data(path)
         if b"cuda" not in data and b"cpu" not in data:
             return code
@@ -180,6 +190,17 @@ def libraries_of_kernels_on_cpu() -> Iterator[None]:
                 del loader.get_code
             else:
                 loader.get_code = real
+
+
+def _is_next_to_kernels(fullname: str, code: CodeType, path: str) -> bool:
+    """Whether a module that names devices is in a library of which other modules have kernels."""
+    return _names_device(code) and is_of_kernel_library(fullname, path)
+
+
+def _names_device(code: CodeType) -> bool:
+    return "device" in code.co_names or any(
+        isinstance(part, CodeType) and _names_device(part) for part in code.co_consts
+    )
 
 
 def _names_triton(code: CodeType) -> bool:

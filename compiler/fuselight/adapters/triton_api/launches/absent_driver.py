@@ -9,6 +9,8 @@ import torch
 
 from fuselight.shared.report import Device
 
+_BUS_BITS = 4096
+
 
 class AbsentDriver:
     """The driver of `device`. Launches never reach it."""
@@ -77,8 +79,9 @@ class _DriverUtilities:
             "max_num_regs": device.registers,
             "warpSize": device.warp,
             "sm_clock_rate": (device.clock_mhz or 0) * 1000,
-            "mem_clock_rate": 0,
-            "mem_bus_width": 0,
+            # Of the bandwidth only the product of both is known, which is what `triton.testing` takes.
+            "mem_clock_rate": round(device.bandwidth_gbs * 1e6 * 8 / 2 / _BUS_BITS),
+            "mem_bus_width": _BUS_BITS,
             "arch": device.arch,
         }
 

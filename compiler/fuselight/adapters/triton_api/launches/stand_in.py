@@ -6,8 +6,6 @@ Invariant: nothing happens before Triton is imported, and nothing at all where a
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -31,12 +29,11 @@ from fuselight.adapters.triton_api.launches.specializations import (
 from fuselight.adapters.triton_api.launches.tuning_on_gpu import trying_tuned_launches
 from fuselight.adapters.triton_api.launches.tuning_trial import autotuner_run
 from fuselight.shared.import_hooks import AfterImport
+from fuselight.shared.kernel_files import is_of_kernel_library
 from fuselight.shared.report import Device, TuningChange
 
 _OTHERS = ("torch", "triton", "fuselight")
 """Packages whose kernels are none of the user's."""
-_MAX_FILES = 150
-"""Of a folder of a library of kernels. A larger one is one that has kernels besides, as `transformers`."""
 
 
 @contextlib.contextmanager
@@ -160,7 +157,8 @@ def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) 
         enter(patched(autotuner, "run", tried))
         if log.record is not None:
             enter(recording_tuners(log.record))
-        enter(answers_for_kernels(device, KernelCode(jit, is_users)))
+        code = KernelCode(jit, is_users)
+        enter(answers_for_kernels(device, code, code.is_library))
         enter(graphs_with_kernels_as_captured(_is_absent, log.note_uncompiled))
         yield
 
@@ -171,10 +169,10 @@ def _is_absent() -> bool:
 
 
 class KernelCode:
-    """Whether a module launches Triton kernels: it uses Triton itself, or is next to or above a module with kernels.
+    """Whether a module launches Triton kernels: it uses Triton itself, or belongs to a library with kernels.
 
     Of the user's own files, all are, once one of them has a kernel. A library may import its kernels only when it
-    launches one: then the files of its folder say so.
+    launches one: then the files of its folders say so.
     """
 
     def __init__(self, jit: Any, is_users: Callable[[str], bool]) -> None:
@@ -183,27 +181,26 @@ class KernelCode:
         self._count = -1
         self._packages: tuple[str, ...] = ()
         self._has_own = False
-        self._folders: dict[str, bool] = {}
 
     def __call__(self, module: Mapping[str, Any]) -> bool:
         """`module` has the names of a module."""
         name = str(module.get("__name__", ""))
         if name.partition(".")[0] in _OTHERS:
             return False
-        if any(getattr(module.get(alias), "__name__", "").startswith("triton") for alias in ("triton", "tl")):
+        if _uses_triton(module):
             return True
         self._update()
         if self._has_own and self._is_users(str(module.get("__file__", ""))):
             return True
         if any(name == package or name.startswith(package + ".") for package in self._packages):
             return True
-        folder = os.path.dirname(str(module.get("__file__") or ""))
-        if "." not in name or not folder:
-            return False
-        known = self._folders.get(folder)
-        if known is None:
-            known = self._folders[folder] = _has_kernel_files(folder)
-        return known
+        return is_of_kernel_library(name, str(module.get("__file__") or ""))
+
+    def is_library(self, module: Mapping[str, Any]) -> bool:
+        """Whether a module of an installed package uses Triton itself."""
+        name = str(module.get("__name__", "")).partition(".")[0]
+        is_users = name == "__main__" or self._is_users(str(module.get("__file__", "")))
+        return name not in _OTHERS and _uses_triton(module) and not is_users
 
     def _update(self) -> None:
         if len(self._kernels) == self._count:
@@ -222,18 +219,5 @@ class KernelCode:
         self._packages = tuple(packages)
 
 
-def _has_kernel_files(folder: str) -> bool:
-    """Whether a module in a folder of at most so many has kernels."""
-    files = (
-        os.path.join(at, name) for at, _, names_ in os.walk(folder) for name in names_ if name.endswith(".py")
-    )
-    paths = list(itertools.islice(files, _MAX_FILES + 1))
-    return len(paths) <= _MAX_FILES and any(b"@triton.jit" in _content(path) for path in paths)
-
-
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+def _uses_triton(module: Mapping[str, Any]) -> bool:
+    return any(getattr(module.get(alias), "__name__", "").startswith("triton") for alias in ("triton", "tl"))

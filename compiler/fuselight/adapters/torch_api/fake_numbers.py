@@ -1,29 +1,66 @@
 """What depends on the data of a tensor that has none: numbers that are read, and sizes, as that of `nonzero()`.
 
-torch raises, which ends every program that reads one number.
+torch raises, which ends every program that reads one number. Small tensors that are computed from numbers alone, as
+the widths of layers, keep their values.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._subclasses import fake_impls
-from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.utils._mode_utils import no_dispatch
+
+from fuselight.adapters.torch_api.patching import patched
+
+_MAX_KNOWN = 1024
+"""Elements of a tensor that keeps its values."""
+_aten: Any = torch.ops.aten
+_EXACT = ("arange", "linspace", "zeros", "ones", "full")
+"""Makers of tensors from numbers."""
+_DRAWN: dict[Any, Callable[..., Any]] = {
+    _aten.rand.default: lambda size, **_named: torch.full(size, 0.5),
+    _aten.randint.default: lambda high, size, **_named: torch.full(size, high // 2),
+    _aten.randint.low: lambda low, high, size, **_named: torch.full(size, (low + high) // 2),
+}
+"""Operators that draw numbers, and the middle of what they draw from."""
 
 
 @contextlib.contextmanager
-def assumed_numbers(on_read: Callable[[], None]) -> Iterator[None]:
+def assumed_numbers(
+    on_read: Callable[[], None], on_drawn: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Inside, a number that the program reads from a fake tensor is 1, or True. `on_read()` is called each time.
 
-    `torch.equal` of tensors of one shape is a number that is read.
+    `torch.equal` of tensors of one shape is a number that is read. One random number, which may decide whether a layer
+    runs, is the middle of what it is drawn from: `on_drawn()` is called each time.
     Fake tensors of a trace have symbols, and stay as they are. A torch without the table of operators raises as before.
     """
     table: Any = getattr(fake_impls, "op_implementations_dict", None)
-    reads = [torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default]  # noqa: SLF001 - its name
-    real = {operator: table[operator] for operator in reads if isinstance(table, dict) and operator in table}
+    known = isinstance(table, dict)
+    functions = {**_read(table, on_read), **_known_values(table, on_drawn)} if known else {}
+    turns_constant = FakeTensorMode.may_turn_const
+
+    def keeps_values(mode: FakeTensorMode, tensor: torch.Tensor) -> bool:
+        if mode.shape_env is not None or tensor.numel() > _MAX_KNOWN:
+            return turns_constant(mode, tensor)
+        return tensor.device.type == "cpu" and tensor.layout is torch.strided and not mode.is_our_fake(tensor)
+
+    FakeTensorMode.cache_clear()  # it makes results again without their values
+    with patched(FakeTensorMode, "may_turn_const", keeps_values), _in_table(table, functions):
+        yield
+
+
+def _read(table: dict[Any, Any], on_read: Callable[[], None]) -> dict[Any, Callable[..., Any]]:
+    """For the table of operators: those that read a number."""
+    equal = _aten.equal.default
+    reads = (_aten._local_scalar_dense.default, _aten.item.default)  # noqa: SLF001 - its name
+    real = {operator: table[operator] for operator in reads if operator in table}
 
     def assumed(mode: Any, operator: Any, tensor: Any, *others: Any, **named: Any) -> Any:
         if mode.shape_env is not None:
@@ -33,8 +70,6 @@ def assumed_numbers(on_read: Callable[[], None]) -> Iterator[None]:
             return True
         return 1.0 if tensor.dtype.is_floating_point else 1
 
-    equal = torch.ops.aten.equal.default
-
     def assumed_equal(mode: Any, operator: Any, tensor: Any, other: Any) -> bool:
         if tensor.shape != other.shape:
             return False
@@ -43,11 +78,50 @@ def assumed_numbers(on_read: Callable[[], None]) -> Iterator[None]:
         on_read()
         return True
 
-    functions: dict[Any, Callable[..., Any]] = dict.fromkeys(real, assumed)
-    if isinstance(table, dict) and equal not in table:
-        functions[equal] = assumed_equal
-    with _in_table(table, functions):
-        yield
+    return {**dict.fromkeys(real, assumed), **({equal: assumed_equal} if equal not in table else {})}
+
+
+def _known_values(table: dict[Any, Any], on_drawn: Callable[[], None]) -> dict[Any, Callable[..., Any]]:
+    """For the table of operators: those that make small tensors whose values are known, or assumed."""
+
+    def exact(mode: Any, operator: Any, *args: Any, **named: Any) -> Any:
+        if mode.shape_env is None and _is_of_cpu(named) and _is_small(args):
+            with no_dispatch():
+                value = operator(*args, **named)
+            if value.numel() <= _MAX_KNOWN:
+                return mode.fake_tensor_converter.from_real_tensor(mode, value, make_constant=True)
+        return (
+            table_before[operator](mode, operator, *args, **named)
+            if operator in table_before
+            else NotImplemented
+        )
+
+    def drawn(mode: Any, operator: Any, *args: Any, **named: Any) -> Any:
+        if mode.shape_env is not None or not _is_of_cpu(named) or math.prod(args[-1]) != 1:
+            return NotImplemented
+        on_drawn()
+        with no_dispatch():
+            value = _DRAWN[operator](*args).to(named.get("dtype"))
+        return mode.fake_tensor_converter.from_real_tensor(mode, value, make_constant=True)
+
+    table_before = dict(table)
+    makers = [getattr(_aten, name) for name in _EXACT]
+    overloads = [getattr(maker, name) for maker in makers for name in maker.overloads() if "out" not in name]
+    return {**dict.fromkeys(overloads, exact), **dict.fromkeys(_DRAWN, drawn)}
+
+
+def _is_of_cpu(named: dict[str, Any]) -> bool:
+    return torch.device(named.get("device") or "cpu").type == "cpu"
+
+
+def _is_small(args: tuple[Any, ...]) -> bool:
+    """Whether no size or number among the arguments is large."""
+    numbers = [
+        number for value in args for number in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+    return (
+        math.prod(max(1, abs(number)) for number in numbers if isinstance(number, (int, float))) <= _MAX_KNOWN
+    )
 
 
 @contextlib.contextmanager
@@ -57,7 +131,6 @@ def assumed_sizes(on_size: Callable[[], None], *, least: bool = False) -> Iterat
     Of `nonzero`, `masked_select`, `unique` and indexing with a mask; other operators raise as before.
     """
     table: Any = getattr(fake_impls, "op_implementations_dict", None)
-    aten: Any = torch.ops.aten
 
     def of(most: int) -> int:
         on_size()
@@ -80,9 +153,9 @@ def assumed_sizes(on_size: Callable[[], None], *, least: bool = False) -> Iterat
         return tensor.new_empty((count,)), *indices
 
     wanted: dict[Any, Callable[..., Any]] = {
-        aten.nonzero.default: nonzero,
-        aten.masked_select.default: masked_select,
-        aten._unique2.default: unique,  # noqa: SLF001 - its name
+        _aten.nonzero.default: nonzero,
+        _aten.masked_select.default: masked_select,
+        _aten._unique2.default: unique,  # noqa: SLF001 - its name
     }
 
     def without_symbols(operator: Any, of_data: Callable[..., Any]) -> Callable[..., Any]:

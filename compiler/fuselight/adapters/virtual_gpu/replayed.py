@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 import torch._inductor.compile_fx
 
+from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.virtual_gpu import scheduler_nodes
 from fuselight.adapters.virtual_gpu.codegen import generate, mode_options
@@ -97,7 +98,8 @@ class ReplayBackend:
         unobserved: Any = _Unobserved()
         # What checks the alignment of inputs reads addresses, which fake tensors do not have.
         with patched(compile_fx, "get_input_idxs_to_check", lambda *_args: ()):
-            return generate(gm, inputs, self.device, unobserved, options, write=self._loaded)
+            known = _KnownNumbers(gm)
+            return known.filled(generate(gm, inputs, self.device, unobserved, options, write=self._loaded))
 
     def origin_of_buffer(self) -> BufferOrigin | None:
         """Where the buffer comes from that a wrapper makes now; None outside of wrappers."""
@@ -123,6 +125,41 @@ class ReplayBackend:
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self.accept_code(constant, lines)
+
+
+class _KnownNumbers:
+    """Results of a captured graph that are one number and depend on no input: the code after it may branch on them."""
+
+    def __init__(self, gm: torch.fx.GraphModule) -> None:
+        self._graph = torch.fx.Interpreter(gm, garbage_collect_values=False)
+        depends: set[torch.fx.Node] = set()
+        for node in gm.graph.nodes:
+            is_call = node.op in {"call_function", "call_method"}
+            depends |= {node} if not is_call or depends.intersection(node.all_input_nodes) else set()
+        self._nodes = [node for node in gm.graph.nodes if node not in depends]
+        results = gm.graph.output_node().args[0]
+        self._results = [
+            (index, node)
+            for index, node in enumerate(results if isinstance(results, (list, tuple)) else ())
+            if node in self._nodes and getattr(node.meta.get("example_value"), "numel", lambda: 0)() == 1
+        ]
+
+    def filled(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiled graph, with the values of these results where they are known."""
+        return self._call(compiled) if self._results else compiled
+
+    def _call(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            results = list(compiled(*args))
+            self._graph.env.clear()
+            with assumed_numbers(lambda: None):  # eager mode names the lines
+                for node in self._nodes:
+                    self._graph.env[node] = self._graph.run_node(node)
+            for index, node in self._results:
+                results[index] = self._graph.env[node]
+            return tuple(results)
+
+        return call
 
 
 class _ReplayedModule:

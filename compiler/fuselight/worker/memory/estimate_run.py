@@ -87,6 +87,7 @@ class EstimateMemory:
         with (
             real_meshes() if is_rank else contextlib.nullcontext(),
             convertible_parameters(),
+            assumed_numbers_of(state),
             self._recurrent_forms(state),
             dynamo.capture_only(self._backend) as asked,
         ):
@@ -118,7 +119,7 @@ class EstimateMemory:
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
     ) -> MemoryEstimate:
         training, sizes = prepared.options.train, _DataSizes(state)
-        with call_mode(prepared), assumed_numbers(functools.partial(note_read, state)):
+        with call_mode(prepared):
             state.grad, state.training = torch.is_grad_enabled(), training
             require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
@@ -160,11 +161,7 @@ class EstimateMemory:
     ) -> None:
         """Add what would need less to the last estimate, one by one: a run that is ended keeps what it has."""
         results = self._result.estimates
-        with (
-            call_mode(prepared),
-            assumed_numbers(functools.partial(note_read, state)),
-            assumed_sizes(lambda: None),
-        ):
+        with call_mode(prepared), assumed_sizes(lambda: None):
             require_gradients(prepared, training=True)
             step = Step.of(prepared, request.optimizer, training=True)
 
@@ -223,20 +220,29 @@ class EstimateMemory:
         state.notes.extend(note for note in notes if note not in state.notes)
 
 
-def note_read(state: RunState) -> None:
-    """Say that a number was assumed, with its line."""
-    place = user_line(tuple(state.job.request.roots))
-    line = f" on line {place.line}" if place is not None else ""
-    text = f"No values are computed: a number that is read{line} is 1, and a branch may go another way."
-    _add_note(state, Note("assumed_values", text, place))
+_READ = "No values are computed: a number that is read{} is 1, and a branch may go another way."
+_DRAWN = (
+    "A random number{} is taken as the middle of its range, 0.5 of `torch.rand`: a layer that it may skip runs unless "
+    "that is more likely than not."
+)
+_LARGEST = "A size{} depends on data: the peak is with the largest size."
+
+
+def assumed_numbers_of(state: RunState) -> contextlib.AbstractContextManager[None]:
+    """Numbers that depend on data are assumed, with notes."""
+    return assumed_numbers(*(functools.partial(_note_assumed, state, text) for text in (_READ, _DRAWN)))
 
 
 def note_largest(state: RunState) -> None:
     """Say that a size was assumed, with its line."""
+    _note_assumed(state, _LARGEST)
+
+
+def _note_assumed(state: RunState, text: str) -> None:
+    """Say what was assumed, with its line."""
     place = user_line(tuple(state.job.request.roots))
     line = f" on line {place.line}" if place is not None else ""
-    text = f"A size{line} depends on data: the peak is with the largest size."
-    _add_note(state, Note("assumed_values", text, place))
+    _add_note(state, Note("assumed_values", text.format(line), place))
 
 
 def _add_note(state: RunState, note: Note) -> None:

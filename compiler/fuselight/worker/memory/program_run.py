@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import program_hooks
-from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
+from fuselight.adapters.torch_api.fake_numbers import assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
 from fuselight.adapters.torch_api.gpu_forms import list_optimizers
 from fuselight.adapters.torch_api.storages import StorageTracker
@@ -30,7 +30,12 @@ from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import guarded, run_main_again, run_target
 from fuselight.worker.child.tensor_holders import HeldStorages
-from fuselight.worker.memory.estimate_run import EstimateMemory, note_largest, note_read, note_unfollowed
+from fuselight.worker.memory.estimate_run import (
+    EstimateMemory,
+    assumed_numbers_of,
+    note_largest,
+    note_unfollowed,
+)
 from fuselight.worker.memory.forms import eager_form
 from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, label_held, program_names
 from fuselight.worker.memory.modules import ModuleStack
@@ -165,7 +170,6 @@ class EstimateProgram(EstimateMemory):
     def _around(self, state: RunState, record: ProgramRecord) -> Iterator[None]:
         is_gpu = self.device.backend != "cpu"
         with (
-            assumed_numbers(functools.partial(note_read, state)),
             assumed_sizes(functools.partial(note_largest, state)),
             list_optimizers() if is_gpu else contextlib.nullcontext(),
             record.recording(),
@@ -205,7 +209,7 @@ def estimate_program(state: RunState, device: Device) -> None:
         with eager_form(device):
             run_main_again(state)
 
-    with convertible_parameters():
+    with convertible_parameters(), assumed_numbers_of(state):
         guarded(state, again)
     if not state.failures:
         program.add_estimate(state, compiled, why_not)

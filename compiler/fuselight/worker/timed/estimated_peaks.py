@@ -5,12 +5,11 @@ Invariant: the step that is estimated is the measured one: as long as a benchmar
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
+from fuselight.adapters.torch_api.fake_numbers import assumed_sizes
 from fuselight.capture.calls.calls import call_mode
 from fuselight.capture.calls.present_device import present_device
 from fuselight.capture.calls.rungs import Answered
@@ -33,7 +32,7 @@ from fuselight.worker.child import child
 from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import ChildJob, RunState
 from fuselight.worker.child.target_run import Climb, run_target
-from fuselight.worker.memory.estimate_run import EstimateMemory, note_read
+from fuselight.worker.memory.estimate_run import EstimateMemory
 from fuselight.worker.memory.steps import Step, StepObserver
 from fuselight.worker.timed.order_handlers import planned_call
 
@@ -72,7 +71,6 @@ class EstimateConfigurations(EstimateMemory):
         with (
             state.step("call", planned.text, planned.location),
             call_mode(prepared),
-            assumed_numbers(functools.partial(note_read, state)),
             assumed_sizes(lambda: None),
         ):
             eager, compiled = self._forms(state, BenchmarkStep(prepared, training, work=work), prepared)

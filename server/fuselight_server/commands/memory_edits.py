@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import MemoryRequest, RunRequest
-from fuselight.shared.report import EditKind, EditResults, MemoryUse, SavingKind, TriedEdit
+from fuselight.shared.report import EditKind, EditResults, MemoryChange, MemoryUse, SavingKind, TriedEdit
 from fuselight.shared.report.place import Location, is_user_file
 from fuselight_server.base.diff_text import unified_lines
 from fuselight_server.commands.verify import VerdictKind
@@ -20,7 +20,7 @@ from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.memory.words import peak_bytes, shown_peak
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from fuselight.shared.report import MemoryEstimate, MemorySaving, Report
     from fuselight_server.commands.outcome import CheckOutcome
@@ -36,12 +36,16 @@ _MAX_OF_KIND = 3
 _MAX_REGIONS = 3
 LEAST_GAIN = 0.01
 """Of the peak: what needs less than this less is not shown."""
+_EQUAL = 0.001
+"""Of the peak: the difference of steps that need the same."""
 _LEAST_PART = 0.01
 """Of what is saved, or of the peak in inference: lines with less have no edits."""
 _LEAST_SECONDS = 2.0
 """With less time left, nothing is tried."""
 _COMPARE_SECONDS = 60.0
 """At least for the comparison of an edit that needs less: 20 s were too few for two of two on 16 cores."""
+_BREAKS = ("GB", "FL1")
+"""How the codes of findings on graph breaks start."""
 _NOT_RUN = "nothing that is compiled runs the line"
 _OVER = "the time for changes was over"
 _NO_GRADIENTS = "the directive has no `train=True`, so that gradients were not compared"
@@ -103,7 +107,7 @@ class _EditTrials:
                 readings=self.outcome.readings,
                 folder=folder,
             )
-            for edit in self._chosen():
+            for edit in self._chosen([*self._edits(), *await self._without_breaks(fixer)]):
                 tried = await self._estimated(edit)
                 compared = await self._compared(fixer, edit, tried) if tried is not None else None
                 if compared is not None:
@@ -111,11 +115,12 @@ class _EditTrials:
 
     # What is tried.
 
-    def _chosen(self) -> list[MemoryEdit]:
+    def _chosen(self, edits: Sequence[MemoryEdit]) -> list[MemoryEdit]:
         """The edits that are tried."""
         chosen: list[MemoryEdit] = []
         counts: dict[EditKind, int] = {}
-        for edit in self._edits():
+        sizes, order = dict(self._kept_lines()), (*EditKind,)
+        for edit in sorted(edits, key=lambda edit: (-self._expected(edit, sizes), order.index(edit.kind))):
             counts[edit.kind] = counts.get(edit.kind, 0) + 1
             if counts[edit.kind] <= _MAX_OF_KIND and edit.text not in {other.text for other in chosen}:
                 chosen.append(edit)
@@ -130,7 +135,7 @@ class _EditTrials:
         paths = dict.fromkeys(
             [*(calls[0].path for calls in regions), *(path for (path, _), _ in kept), self.report.target.path]
         )
-        edits = [
+        return (
             edit
             for path in paths
             if is_user_file(path, self.request.roots)
@@ -144,14 +149,37 @@ class _EditTrials:
                     training=self.before.training,
                 ),
             )
+        )
+
+    async def _without_breaks(self, fixer: Fixer) -> list[MemoryEdit]:
+        """The fixes of graph breaks, each as an edit, where a break keeps values of one graph for the next."""
+        from fuselight_server.fixes.rewrites.memory_edit import MemoryEdit  # noqa: PLC0415 - LibCST
+
+        if not self._passed_lines() or (seconds := self.until - time.monotonic()) < _LEAST_SECONDS:
+            return []
+        report = await self._captured(seconds)
+        fixer.add_target(self.run, report)
+        return [
+            MemoryEdit(EditKind.GRAPH_BREAK, remedy.title, finding.span.path, finding.span.line, text)
+            for finding in fixer.findings(report)
+            if finding.code.startswith(_BREAKS)
+            for remedy in fixer.candidates(finding, report)[:1]
+            if (text := remedy.texts.get(finding.span.path)) is not None and len(remedy.texts) == 1
         ]
-        sizes = dict(kept)
-        order = (*EditKind,)
-        yield from sorted(edits, key=lambda edit: (-self._expected(edit, sizes), order.index(edit.kind)))
+
+    def _passed_lines(self) -> set[tuple[str, int]]:
+        """The lines whose values a graph passes to the next one."""
+        return {
+            (entry.location.path, entry.location.line)
+            for entry in self.before.changes
+            if entry.change is MemoryChange.PASSED
+        }
 
     def _expected(self, edit: MemoryEdit, kept: dict[tuple[str, int], int]) -> int:
         """The bytes that an edit may save: what its modules saved when checkpointed, or what its line keeps."""
         line = (edit.path, edit.line)
+        if edit.kind is EditKind.GRAPH_BREAK:
+            return sum(kept.get(line, 0) for line in self._passed_lines())
         if edit.kind is EditKind.CHECKPOINT:
             return max(
                 (
@@ -192,7 +220,7 @@ class _EditTrials:
         if report.failures or len(report.memory) != len(self.report.memory):
             return None
         after = report.memory[self.index]
-        if not needs_less(self.before, after):
+        if not needs_less(self.before, after, gain=0 if edit.kind is EditKind.NO_CHECKPOINT else LEAST_GAIN):
             return None
         return TriedEdit(
             edit.kind,
@@ -221,9 +249,13 @@ class _EditTrials:
         """What is compared: the target, or each call of a program."""
         from fuselight_server.commands.fix_parts import parts_of  # noqa: PLC0415 - with LibCST
 
+        return await parts_of(self.run, self.run.token, await self._captured(seconds), self.run.of_call)
+
+    async def _captured(self, seconds: float) -> Report:
+        """The capture of the text without an edit."""
         if self._first is None:
             self._first = await self.run.run_report(_limited(self.run.request, seconds))
-        return await parts_of(self.run, self.run.token, self._first, self.run.of_call)
+        return self._first
 
     async def _compared(self, fixer: Fixer, edit: MemoryEdit, tried: TriedEdit) -> TriedEdit | None:
         """The edit with what came of the comparison; None for one that fails, or that was to keep the results.
@@ -281,8 +313,8 @@ def _less(before: MemoryEstimate, saving: MemorySaving) -> int:
 _MADE = frozenset({MemoryUse.TEMPORARY, MemoryUse.OUTPUT, MemoryUse.SAVED})
 
 
-def needs_less(before: MemoryEstimate, after: MemoryEstimate) -> bool:
-    """Whether one form needs less, and the other one no more."""
+def needs_less(before: MemoryEstimate, after: MemoryEstimate, *, gain: float = LEAST_GAIN) -> bool:
+    """Whether one form needs less by a part of `gain`, and the other one no more."""
     parts = [
         (new.bytes - old.bytes) / old.bytes
         for old, new in ((before.eager, after.eager), (before.compiled, after.compiled))
@@ -292,8 +324,8 @@ def needs_less(before: MemoryEstimate, after: MemoryEstimate) -> bool:
     is_lost = any(old is not None and new is None for old, new in forms)
     return (
         not is_lost
-        and any(part <= -LEAST_GAIN for part in parts)
-        and all(part < LEAST_GAIN for part in parts)
+        and any(part <= -gain for part in parts)
+        and all(part < max(gain, _EQUAL) for part in parts)
     )
 
 

@@ -13,12 +13,14 @@ from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest, VerifyRequest
 from fuselight.shared.report import (
     Aspect,
+    ChangedMemory,
     Culprit,
     EditKind,
     EditResults,
     Failure,
     HeldMemory,
     Location,
+    MemoryChange,
     MemoryEstimate,
     MemoryPeak,
     MemorySaving,
@@ -33,8 +35,9 @@ from fuselight.shared.report import (
 from fuselight_server.base.store import Store
 from fuselight_server.commands.memory_edits import with_verdict
 from fuselight_server.execution.runs.last_results import kept_results
+from fuselight_server.fixes.rewrites.remedy import FixClass
 from tests.support.command import AnsweringWorker, Result, run_cli
-from tests.support.fix_world import EXACT, differing, report_of_text
+from tests.support.fix_world import EXACT, differing, patch_remedies, replaced, report_of_text
 
 SOURCE = """\
 import torch
@@ -67,16 +70,30 @@ class Scripted:
         self.narrow: tuple[float, float] | None = (3, 3)
         self.checkpointed: tuple[float, float] | None = (2, 2.5)
         self.call = "f(f32[4], train=True)"
-        self.verification = {"float": EXACT, "checkpoint": EXACT}
+        self.verification = {"float": EXACT, "checkpoint": EXACT, "where": EXACT}
+        self.changes: tuple[ChangedMemory, ...] = ()
         self.failures: tuple[Failure, ...] = ()
         self.worker = AnsweringWorker(self.answer)
 
     def answer(self, request: Any) -> Report:
         path = str(self.path)
-        text = request.overlays.get(path, SOURCE)
-        change = "checkpoint" if "checkpoint(" in text else "" if ".float()" in text else "float"
+        text = request.overlays.get(path, self.path.read_text())
+        change = (
+            "where"
+            if "where(" in text
+            else "checkpoint"
+            if "checkpoint(" in text
+            else ""
+            if ".float()" in text
+            else "float"
+        )
         if isinstance(request, MemoryRequest):
-            sizes = {"": (4.0, 3.0), "float": self.narrow, "checkpoint": self.checkpointed}[change]
+            sizes = {
+                "": (4.0, 3.0),
+                "where": (4.0, 2.0),
+                "float": self.narrow,
+                "checkpoint": self.checkpointed,
+            }[change]
             return self.estimated(path, sizes, request)
         is_new = isinstance(request, VerifyRequest) and not request.records and change
         verification = self.verification[change] if is_new else Verification()
@@ -95,6 +112,7 @@ class Scripted:
             eager=peak(sizes[0], path),
             compiled=peak(sizes[1], path),
             savings=savings if request.savings else (),
+            changes=self.changes,
         )
         return replace(whole, memory=(estimate,), target_device=find("t4"))
 
@@ -178,6 +196,23 @@ def test_what_needs_no_less_in_one_form_or_more_in_the_other_or_fails_is_not_sho
 ) -> None:
     scripted.narrow = sizes
     assert [edit["kind"] for edit in edits(scripted, monkeypatch)] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("change", [MemoryChange.PASSED, MemoryChange.FUSED])
+def test_a_graph_break_that_keeps_values_is_tried_with_its_fix(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch, change: MemoryChange
+) -> None:
+    patch_remedies(monkeypatch, replaced("where", "Use where", FixClass.EXACT))
+    scripted.path.write_text(SOURCE.replace("(x > 0)", "branch(x)"))
+    scripted.changes = (ChangedMemory(Location(str(scripted.path), LAYER), change),)
+    shown = scripted.run(monkeypatch).stdout
+    fixed = (
+        "      m.py:7  Use where: eager 4 GB -> 4 GB (+0.0%), compiled 3 GB -> 2 GB (-33%)\n"
+        "        same results, but not compared: other inputs\n"
+        "        - mask = branch(x).float()\n"
+        "        + mask = where(x).float()\n"
+    )
+    assert (fixed in shown) is (change is MemoryChange.PASSED)
 
 
 def test_other_results_are_advice_for_a_dtype_and_end_every_other_edit(

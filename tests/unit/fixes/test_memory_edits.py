@@ -234,3 +234,17 @@ def test_a_block_that_may_read_every_name_keeps_its_outputs() -> None:
 
 def test_a_damaged_file_has_no_edits() -> None:
     assert list(memory_edits(PATH, HEAD + "    def forward(self:\n", EditPlaces([FIRST]))) == []
+
+
+def test_a_checkpointed_call_is_also_tried_without_its_checkpoint() -> None:
+    head = HEAD.replace("import torch\n", f"import torch\n{IMPORT}\n", 1)
+    body = """
+    def forward(self, x):
+        x = checkpoint(self.up, x, use_reentrant=False)
+        return checkpoint(lambda y: self.down(y), *x, preserve_rng_state=True, scale=2)
+    """
+    assert edits(body, EditKind.NO_CHECKPOINT, head=head) == [
+        ["x = self.up(x)"],
+        ["return (lambda y: self.down(y))(*x, scale=2)"],
+    ]
+    assert edits(body, EditKind.NO_CHECKPOINT) == [], "of another library"

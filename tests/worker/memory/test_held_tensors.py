@@ -17,7 +17,7 @@ from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import MemoryUse
-from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form
+from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form, kept_attributes
 from fuselight.worker.memory.steps import Step
 from tests.support.live_worker import LiveWorker
 
@@ -27,6 +27,7 @@ ROWS = 1 << 14
 BYTES = ROWS * 64 * 4
 KNOWS_SAVED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
 outputs: list[Any] = []
+losses: list[Any] = []
 
 
 class Keeps(nn.Module):
@@ -49,6 +50,11 @@ class Keeps(nn.Module):
             self.cache[0] = h.detach() + 1
         elif self.what == "list":
             outputs.append(h.detach() + 1)
+        elif self.what == "joined":
+            new = h.detach()
+            self.last = new if self.last is None else torch.cat([self.last, new])
+        elif self.what == "graph":
+            losses.append(h.exp().sum())
         elif self.what == "checkpoint":
             self.last = h
             result: torch.Tensor = checkpoint(torch.tanh, h, use_reentrant=False)
@@ -58,6 +64,7 @@ class Keeps(nn.Module):
 
 def form_of(what: str, *, training: bool = True) -> FormPeak:
     outputs.clear()
+    losses.clear()
     device = CPU
     assert device is not None
     with settings.fake_tensors():
@@ -108,6 +115,31 @@ def test_a_list_grows_and_a_cache_of_one_entry_does_not() -> None:
     assert form_of("cache").growth == ()
 
 
+def test_a_tensor_that_is_joined_to_the_one_before_grows() -> None:
+    grown = form_of("joined").growth
+    assert [(row.name, row.kind, row.bytes) for row in grown] == [("self.last", "attribute", BYTES)]
+
+
+@pytest.mark.skipif(not KNOWS_SAVED, reason="torch 2.12 and earlier does not show what autograd saves")
+def test_a_list_of_losses_holds_their_graphs() -> None:
+    held = held_in(form_of("graph"))
+    assert held["graph of losses"] >= BYTES
+    assert held.get("losses", 0) < BYTES
+
+
+def test_attributes_are_as_before_once_a_form_was_estimated() -> None:
+    net = Keeps("cache")
+    net.cache[5] = net.up.weight
+    cache = net.cache
+    with kept_attributes(net):
+        net.cache.clear()
+        net.last, net.other = net.up.bias, 1
+    assert net.cache is cache
+    assert list(cache) == [5]
+    assert net.last is None
+    assert not hasattr(net, "other")
+
+
 def test_a_call_for_inference_counts_what_the_call_before_has_left() -> None:
     plain, kept = form_of("nothing", training=False), form_of("list", training=False)
     assert plain.peak is not None
@@ -132,11 +164,11 @@ def train(kept):
     for _ in range(9):
         out = net(torch.randn(16384, 64))
         copy = out.detach() + 1
-        kept.append(out.detach() * 2)
+        kept["out"].append(out.detach() * 2)
         out.square().mean().backward()
         optimizer.step()
 if __name__ == "__main__":
-    train([])
+    train({"out": []})
 """
 
 
@@ -152,3 +184,23 @@ def test_a_program_has_the_variables_of_its_functions_and_what_grows(live: LiveW
             row.holder: row.bytes for row in peak.held if row.use is MemoryUse.HELD and row.bytes >= BYTES
         }
         assert held == {"copy": BYTES, "kept": 3 * BYTES}
+
+
+EVALUATED = """\
+import torch
+def evaluate(net):
+    kept = []
+    for _ in range(4):
+        kept.append(net(torch.randn(16384, 64)).exp().mean(-1))
+    return torch.cat(kept)
+if __name__ == "__main__":
+    evaluate(torch.compile(torch.nn.Linear(64, 64)))
+"""
+
+
+def test_a_program_without_a_backward_holds_the_graphs_of_its_results(live: LiveWorker) -> None:
+    report = live.report(live.request(EVALUATED, "").of_kind(MemoryRequest, device=CPU))
+    (estimate,) = report.memory
+    for peak in filter(None, (estimate.eager, estimate.compiled)):
+        held = sum(row.bytes for row in peak.held if row.holder == "graph of kept")
+        assert held >= 2 * 2 * BYTES, "the input and the result of exp() of two calls or more"

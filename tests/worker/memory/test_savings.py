@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from pathlib import Path
@@ -214,3 +215,23 @@ def test_a_checkpoint_without_time_to_compile_has_its_eager_peak() -> None:
         ["trying checkpoint Part"],
         ["checkpoint Part, which keeps products", "checkpoint Part, compiled"],
     )
+
+
+def test_a_setting_with_another_value_is_tried_with_torchs_own() -> None:
+    seen = []
+
+    def compiled() -> tuple[MemoryPeak, str]:
+        functorch, inductor = torch._functorch.config, torch._inductor.config
+        seen.append((functorch.donated_buffer, inductor.comprehensive_padding))
+        return peak, ""
+
+    peak = MemoryPeak(100, 0, StepPhase.BACKWARD, "", None)
+    step = step_of(Net(parts=0))
+    peaks = savings.StepPeaks(step, H200, (FOLDER,), compiled, compiled, peak, peak)
+    assert list(savings.tried(peaks, (), ENDLESS)) == []
+    with torch._functorch.config.patch(donated_buffer=False):
+        saving, other = savings.tried(dataclasses.replace(peaks, is_padded=True), (), ENDLESS)
+    assert (saving.kind, saving.name) == (SavingKind.SETTING, "torch._functorch.config.donated_buffer = True")
+    assert other.name == "torch._inductor.config.comprehensive_padding = False"
+    assert seen == [(True, True), (False, False)]
+    assert saving.compiled == 100

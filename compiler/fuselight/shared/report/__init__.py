@@ -90,6 +90,7 @@ from fuselight.shared.report.measured import Profile as Profile
 from fuselight.shared.report.measured import TensorError as TensorError
 from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
+from fuselight.shared.report.memory import OF_GRAPH as OF_GRAPH
 from fuselight.shared.report.memory import ChangedMemory as ChangedMemory
 from fuselight.shared.report.memory import EditKind as EditKind
 from fuselight.shared.report.memory import EditResults as EditResults

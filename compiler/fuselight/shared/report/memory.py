@@ -166,6 +166,10 @@ class ChangedMemory:
     change: MemoryChange
 
 
+OF_GRAPH = "graph of "
+"""How the holder begins of what a name keeps only by autograd's graph of its tensors."""
+
+
 class SavingKind(str, enum.Enum):
     """What is changed."""
 
@@ -175,6 +179,8 @@ class SavingKind(str, enum.Enum):
     """`torch.utils.checkpoint` around the calls of modules of a class."""
     SELECTIVE = "selective"
     """The same with a selective policy: results of multiplications and of attention are kept, others computed again."""
+    SETTING = "setting"
+    """Another setting of torch, of compiled code."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,8 @@ class MemorySaving:
 
     kind: SavingKind
     name: str
-    """The budget, as `0.6`; the class of the modules and their names, as `Block (blocks.0, blocks.1)`."""
+    """The budget, as `0.6`; the class of the modules and their names, as `Block (blocks.0, blocks.1)`; a setting with
+    its value, as `torch._functorch.config.donated_buffer = True`."""
     eager: int | None = None
     """Bytes at the peak in eager mode; None where that was not tried, as for a setting of the compiler."""
     compiled: int | None = None
@@ -219,6 +226,10 @@ class EditKind(str, enum.Enum):
     """An activation writes into its argument."""
     UNREAD_OUTPUT = "unread_output"
     """No name keeps an output that nothing reads."""
+    GRAPH_BREAK = "graph_break"
+    """A graph break is removed, which kept values of one graph for the next."""
+    NO_CHECKPOINT = "no_checkpoint"
+    """A call is made without `torch.utils.checkpoint`: it needs no more, and computes nothing again."""
 
 
 class EditResults(str, enum.Enum):

@@ -338,6 +338,8 @@ def _lines_of(path: str, within: str, name: str) -> tuple[int, ...]:
     for scope in scopes if within else [tree]:
         for node in ast.walk(scope):
             target = _filled(node)
+            while isinstance(target, ast.Subscript):  # `metrics["loss"].append(x)` fills `metrics`
+                target = target.value
             if target is not None and ast.unparse(target) == name:
                 fills.add(target.lineno)
             elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):

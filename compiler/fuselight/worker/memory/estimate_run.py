@@ -27,13 +27,13 @@ from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import MemoryRequest
-from fuselight.shared.report import Call, Device, MemoryEstimate, MemoryPeak, Note, Report
+from fuselight.shared.report import Call, Device, MemoryChange, MemoryEstimate, MemoryPeak, Note, Report
 from fuselight.worker.child import run_failures
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.memory import savings
-from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form
+from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form, kept_attributes
 from fuselight.worker.memory.line_changes import changed_lines
 from fuselight.worker.memory.peaks import user_line
 from fuselight.worker.memory.steps import Step, parameters_of
@@ -152,8 +152,9 @@ class EstimateMemory:
 
     def _forms(self, state: RunState, step: Step, prepared: Prepared) -> tuple[FormPeak, FormPeak]:
         """The peaks of eager mode and of the compiled form."""
-        with eager_form(self.device):
-            eager = self._peak(state, step, prepared.function, module_of(prepared.function))
+        module = module_of(prepared.function)
+        with eager_form(self.device), kept_attributes(module):
+            eager = self._peak(state, step, prepared.function, module)
         return eager, self._peak(state, step, state.compiled_form(prepared))
 
     def _try_savings(
@@ -176,7 +177,14 @@ class EstimateMemory:
 
             before = results[-1].eager
             peaks = savings.StepPeaks(
-                step, self.device, request.roots, eager, compiled, before, results[-1].compiled
+                step,
+                self.device,
+                request.roots,
+                eager,
+                compiled,
+                before,
+                results[-1].compiled,
+                is_padded=any(entry.change is MemoryChange.PADDED for entry in results[-1].changes),
             )
             trial_time = savings.TrialTime(
                 time.monotonic() + request.savings_seconds,

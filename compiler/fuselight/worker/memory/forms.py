@@ -5,7 +5,9 @@ Invariant: the second step is recorded: the first one compiles, and makes the st
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from fuselight.worker.memory.steps import Step, Unobserved
 from fuselight.worker.verify.eager_mode import eager_mode
 
 _WORDS = 300
+_CONTAINERS = frozenset({list, dict, set, collections.deque})
 
 
 @contextlib.contextmanager
@@ -36,6 +39,25 @@ def eager_form(device: Device) -> Iterator[None]:
             stack.enter_context(gpu_forms())
             stack.enter_context(eager_attending(device))
         yield
+
+
+@contextlib.contextmanager
+def kept_attributes(module: torch.nn.Module | None) -> Iterator[None]:
+    """When the block ends, attributes of the modules are as before, as a cache that its calls have filled."""
+    before = [(vars(part), dict(vars(part))) for part in (module.modules() if module is not None else ())]
+    containers = {
+        id(value): value for _, own in before for value in own.values() if type(value) in _CONTAINERS
+    }
+    contents = [(value, copy.copy(value)) for value in containers.values()]
+    try:
+        yield
+    finally:
+        for value, content in contents:
+            value.clear()
+            (value.extend if isinstance(value, (list, collections.deque)) else value.update)(content)
+        for attributes, own in before:
+            attributes.clear()
+            attributes.update(own)
 
 
 class FormPeak(NamedTuple):
@@ -82,6 +104,9 @@ class FormEstimator:
             with record.tracker, record.modules.following(module):
                 step.make(function, record)
             sizes.add(program_names(target, self.roots))
+            if sizes.may_grow():
+                step.make(function, Unobserved())
+                sizes.add(program_names(target, self.roots))
         except Exception as error:  # the user's code, or an operator that needs values
             if is_stopped():
                 raise

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from fuselight.adapters.torch_api.saved_tensors import saved_by_graph
-from fuselight.adapters.torch_api.storages import StorageTracker
-from fuselight.shared.report import HolderGrowth, MemoryUse
+from fuselight.adapters.torch_api.storages import Storage, StorageTracker
+from fuselight.shared.report import OF_GRAPH, HolderGrowth, MemoryUse
 from fuselight.worker.child.tensor_holders import HeldStorages, StorageKey, bytes_of, held_storages
 from fuselight.worker.memory.origins import StorageOrigin
 
@@ -47,12 +47,29 @@ def label_held(
     if not saved.is_complete:
         return
     needed = {id(storage) for storage in tracker.storages_of([*saved.tensors, *outputs])}
+    for storage, holder in holders_of(tracker, names):
+        if id(storage) not in needed:
+            set_held(storage, holder)
+
+
+def holders_of(
+    tracker: StorageTracker[StorageOrigin], names: Iterable[HeldStorages]
+) -> Iterator[tuple[Storage[StorageOrigin], str]]:
+    """What names lead to, each with the first name, which may lead to it by a graph."""
+    known: set[int] = set()
     for held in names:
-        for storage in tracker.storages_of([*held.storages.values(), *held.graphs.values()]):
-            if id(storage) not in needed and storage.use in {"", MemoryUse.SAVED.value}:
-                storage.use = MemoryUse.HELD.value
-                origin = storage.place or StorageOrigin(None, "")
-                storage.place = origin._replace(holder=held.name)
+        for tensors, holder in ((held.storages, held.name), (held.graphs, f"{OF_GRAPH}{held.name}")):
+            for storage in tracker.storages_of(tensors.values()):
+                if id(storage) not in known:
+                    known.add(id(storage))
+                    yield storage, holder
+
+
+def set_held(storage: Storage[StorageOrigin], holder: str) -> None:
+    """Note who holds what has no other use."""
+    if storage.use in {"", MemoryUse.SAVED.value, MemoryUse.HELD.value}:
+        storage.use = MemoryUse.HELD.value
+        storage.place = (storage.place or StorageOrigin(None, ""))._replace(holder=holder)
 
 
 def note_left(
@@ -60,12 +77,12 @@ def note_left(
 ) -> None:
     """Follow what names hold that an earlier step has made: `known` existed before it."""
     for held in names:
-        tensors = {**held.storages, **held.graphs}
-        tracker.note(
-            [tensor for key, tensor in tensors.items() if key not in known],
-            MemoryUse.HELD,
-            StorageOrigin(held.line(), "", held.name),
-        )
+        for tensors, holder in ((held.storages, held.name), (held.graphs, f"{OF_GRAPH}{held.name}")):
+            tracker.note(
+                [tensor for key, tensor in tensors.items() if key not in known],
+                MemoryUse.HELD,
+                StorageOrigin(held.line(), "", holder),
+            )
 
 
 def keys_of(names: Iterable[HeldStorages]) -> set[StorageKey]:
@@ -93,12 +110,25 @@ class GrowingNames:
         for sizes in self._sizes.values():
             sizes.extend([0] * (self._steps - len(sizes)))
 
+    def may_grow(self) -> bool:
+        """Whether a name has grown in the last step alone: the step before may have changed its kind."""
+        sizes = [self._sizes[key] for key, held in self._last if _outlives(held)]
+        return any(
+            row[-1] - row[-2] >= LEAST_GROWTH > row[-2] - row[-3] for row in sizes if len(row) >= _GROWS
+        )
+
     def growth(self, least: int) -> tuple[HolderGrowth, ...]:
         """The names that have grown by `least` bytes or more in each of the last steps."""
         grown = []
         for key, held in self._last:
             sizes = self._sizes[key][-_GROWS:]
             steps = [after - before for before, after in itertools.pairwise(sizes)]
-            if held.kind != "variable" and len(sizes) == _GROWS and min(steps) >= max(least, 1):
-                grown.append(HolderGrowth(held.name, held.kind, held.scope, steps[-1], held.line()))
+            if _outlives(held) and len(sizes) == _GROWS and min(steps) >= max(least, 1):
+                kind = "attribute" if held.is_variable else held.kind
+                grown.append(HolderGrowth(held.name, kind, held.scope, steps[-1], held.line()))
         return tuple(sorted(grown, key=lambda row: -row.bytes))
+
+
+def _outlives(held: HeldStorages) -> bool:
+    """Whether a name is no variable of a function, whose tensor may be of any size in each step."""
+    return not held.is_variable or held.name.startswith("self.")

@@ -116,11 +116,17 @@ def tracker_for(
     origin_of_buffer: Callable[[], BufferOrigin | None],
     *,
     addresses: bool = False,
+    on_operator: Callable[[], None] = lambda: None,
 ) -> StorageTracker[StorageOrigin]:
     """What follows storages as the allocator of `device` counts them."""
     has_gpu = device.backend != "cpu"
+
+    def origin() -> StorageOrigin | None:
+        on_operator()
+        return _origin(roots, modules)
+
     return StorageTracker(
-        functools.partial(_origin, roots, modules),
+        origin,
         functools.partial(_origin_of_buffer, roots, origin_of_buffer),
         rounding=operator_workspaces.ROUNDING if has_gpu else 1,
         inside=functools.partial(operator_workspaces.inside_operator, device)

@@ -21,7 +21,7 @@ from fuselight.adapters.torch_api import program_hooks
 from fuselight.adapters.torch_api.fake_numbers import assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
 from fuselight.adapters.torch_api.gpu_forms import list_optimizers
-from fuselight.adapters.torch_api.storages import StorageTracker
+from fuselight.adapters.torch_api.storages import Storage, StorageTracker
 from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
 from fuselight.capture import dynamo
 from fuselight.capture.dynamo import stacks
@@ -37,7 +37,14 @@ from fuselight.worker.memory.estimate_run import (
     note_unfollowed,
 )
 from fuselight.worker.memory.forms import eager_form
-from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, label_held, program_names
+from fuselight.worker.memory.held_tensors import (
+    LEAST_GROWTH,
+    GrowingNames,
+    holders_of,
+    label_held,
+    program_names,
+    set_held,
+)
 from fuselight.worker.memory.modules import ModuleStack
 from fuselight.worker.memory.origins import StorageOrigin
 from fuselight.worker.memory.peaks import peak_of, tracker_for
@@ -45,6 +52,8 @@ from fuselight.worker.memory.peaks import peak_of, tracker_for
 _STEPS = 3
 """Steps of one optimizer after which the program has shown what it needs."""
 _WORDS = 300
+_MORE = 1.1
+"""Holders are searched when so many times what was allocated at the last search is."""
 
 
 class StepsRecordedError(BaseException):
@@ -64,6 +73,9 @@ class ProgramRecord:
     _steps: Counter[int] = field(default_factory=Counter)
     _modules: weakref.WeakSet[torch.nn.Module] = field(default_factory=weakref.WeakSet)
     _saved: dict[int, Any] = field(default_factory=dict)
+    _held: dict[int, tuple[Storage[StorageOrigin], str]] = field(default_factory=dict)
+    """What names led to when more was allocated than before."""
+    _searched_at: float = 0.0
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -83,6 +95,17 @@ class ProgramRecord:
             pass
         finally:
             self._label_modules()
+            for storage, holder in () if self.training else self._held.values():
+                set_held(storage, holder)
+
+    def note_holders(self) -> None:
+        """An operator runs: until the first backward, names may keep what no backward will free."""
+        if not self.training and self.tracker.allocated > self._searched_at * _MORE:
+            self._searched_at = self.tracker.allocated
+            names = [held for held in self._names() if not held.is_variable]
+            self._held.update(
+                (id(storage), (storage, holder)) for storage, holder in holders_of(self.tracker, names)
+            )
 
     def _module_changed(self, module: torch.nn.Module, new: torch.Tensor | None) -> None:
         self._modules.add(module)
@@ -162,9 +185,18 @@ class EstimateProgram(EstimateMemory):
     def start_record(self, state: RunState, origin_of_buffer: Callable[[], BufferOrigin | None]) -> None:
         """Record the next run of the program."""
         roots = tuple(state.job.request.roots)
-        tracker = tracker_for(self.device, roots, ModuleStack(), origin_of_buffer)
+        tracker = tracker_for(
+            self.device,
+            roots,
+            ModuleStack(),
+            origin_of_buffer,
+            on_operator=self._note_holders,
+        )
         self.record = ProgramRecord(tracker, roots)
         state.around_main = functools.partial(self._around, state, self.record)
+
+    def _note_holders(self) -> None:
+        self.record.note_holders()
 
     @contextlib.contextmanager
     def _around(self, state: RunState, record: ProgramRecord) -> Iterator[None]:

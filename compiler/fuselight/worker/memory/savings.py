@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,14 @@ _PRODUCTS = (
 """Operators of ATen whose results a selective policy keeps: they take most time to compute again."""
 _LEAST_LEAVES = 2
 """Modules without children in a region: a single operator has nothing to compute again between its ends."""
+_SETTINGS = (
+    ("torch._functorch.config", "donated_buffer", True),
+    ("torch._inductor.config", "inplace_buffers", True),
+    ("torch._inductor.config", "allow_buffer_reuse", True),
+    ("torch._inductor.config", "reorder_for_peak_memory", True),
+    ("torch._inductor.config", "comprehensive_padding", False),
+)
+"""Settings whose value decides what memory is written again, in what order and with what padding."""
 _NAMED = 3
 _LEAST_US = 0.1
 """A region is not free, although the time of an operator may not be known."""
@@ -60,6 +69,8 @@ class StepPeaks:
     compiled: Peak
     eager_before: MemoryPeak | None
     compiled_before: MemoryPeak | None
+    is_padded: bool = False
+    """Whether compiled code gives a buffer more memory than its elements need."""
 
 
 @dataclass
@@ -98,6 +109,7 @@ def tried(peaks: StepPeaks, cuts: Sequence[BudgetCut], trial_time: TrialTime) ->
             trials.append(
                 _SavingTrial(less, cut.us == 0, name, _budget_point(cut, base, peaks.compiled, known))
             )
+    trials += _setting_trials(peaks)
     for number, (region, eager, why_not) in enumerate(regions):
         less = peaks.eager_before.bytes - eager.bytes if peaks.eager_before and eager else 0
         if less > 0 and number < _COMPILED_REGIONS:
@@ -172,6 +184,26 @@ def _saving_of_cut(cut: BudgetCut, reached: MemoryPeak | None, why_not: str) -> 
         us=cut.us,
         why_not=why_not,
     )
+
+
+def _setting_trials(peaks: StepPeaks) -> list[_SavingTrial]:
+    """The settings that have another value, and whose effect there is something for."""
+    trials = []
+    for owner, name, value in _SETTINGS if peaks.compiled_before is not None else ():
+        present = getattr(sys.modules.get(owner), name, value)
+        if present is not value and (value or peaks.is_padded):
+            text = f"{owner}.{name} = {value}"
+            trial = _with_setting(owner, name, value, peaks)
+            trials.append(_SavingTrial(0, is_free=True, name=text, savings=trial))
+    return trials
+
+
+def _with_setting(owner: str, name: str, value: bool, peaks: StepPeaks) -> Iterator[MemorySaving]:  # noqa: FBT001
+    forget_compiled()
+    with sys.modules[owner].patch({name: value}):
+        compiled, why_not = peaks.compiled()
+    reached = compiled.bytes if compiled is not None else None
+    yield MemorySaving(SavingKind.SETTING, f"{owner}.{name} = {value}", compiled=reached, why_not=why_not)
 
 
 @dataclass
@@ -256,13 +288,13 @@ def _saving_of_region(
 
 
 def in_order(savings: Iterable[MemorySaving], before: MemoryPeak | None) -> tuple[MemorySaving, ...]:
-    """The order in which they are shown: budgets from the highest on, then modules by what they save for their time."""
+    """The order in which they are shown: budgets from the highest on, settings, modules by what their time saves."""
 
-    def rank(saving: MemorySaving) -> tuple[bool, float]:
+    def rank(saving: MemorySaving) -> tuple[int, float]:
         if saving.kind is SavingKind.BUDGET:
-            return False, -float(saving.name)
+            return 0, -float(saving.name)
         less = before.bytes - saving.eager if before is not None and saving.eager is not None else 0
-        return True, -less / max(saving.us, _LEAST_US)
+        return 1 + (saving.kind is not SavingKind.SETTING), -less / max(saving.us, _LEAST_US)
 
     return tuple(sorted(savings, key=rank))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from fuselight.shared.report import (
+    OF_GRAPH,
     Device,
     EditResults,
     HeldMemory,
@@ -134,8 +135,10 @@ def measured_rows(peak: MemoryPeak, measured: MeasuredMemory) -> list[tuple[Held
 
 
 def use_in_words(row: HeldMemory) -> str:
-    """`saved for the backward`, `held by `self.last``."""
-    return f"held by `{row.holder}`" if row.holder else USES[row.use]
+    """`saved for the backward`, `held by `self.last``, `held by the graph of `losses``."""
+    name = row.holder.removeprefix(OF_GRAPH)
+    graph = "the graph of " if name != row.holder else ""
+    return f"held by {graph}`{name}`" if name else USES[row.use]
 
 
 def growth_in_words(grown: HolderGrowth) -> str:
@@ -201,6 +204,8 @@ def saving_in_words(estimate: MemoryEstimate, saving: MemorySaving) -> str:
         )
     elif saving.recomputed:
         again += ", no multiplication"
+    if saving.kind is SavingKind.SETTING:
+        return known
     again += _rate_in_words(estimate, saving)
     better = _better_budget(estimate, saving)
     return f"{known}; {again}" + (f". No use: {better.name} needs no more" if better is not None else "")
@@ -274,6 +279,8 @@ def saving_name(saving: MemorySaving) -> str:
         return f"activation_memory_budget = {saving.name}"
     if saving.kind is SavingKind.SELECTIVE:
         return f"checkpoint {saving.name}, which keeps products"
+    if saving.kind is SavingKind.SETTING:
+        return saving.name
     return f"checkpoint {saving.name}"
 
 

@@ -15,7 +15,7 @@ import libcst as cst
 from fuselight.shared.report import EditKind, Location
 from fuselight_server.fixes.rewrites.chunked_losses import chunked_losses
 from fuselight_server.fixes.rewrites.in_place_activations import in_place_activations
-from fuselight_server.fixes.rewrites.memory_edit import MemoryEdit, ordered_calls
+from fuselight_server.fixes.rewrites.memory_edit import MemoryEdit, full_name, imports_of, ordered_calls
 from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
 from fuselight_server.fixes.syntax.file_tree import FileTree
 from fuselight_server.fixes.syntax.tree import dotted
@@ -27,6 +27,7 @@ _TAKEN = frozenset(
     {"use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state"}
 )
 """Arguments that `checkpoint` does not pass on."""
+_CALLED = (cst.Name, cst.Attribute, cst.Subscript)
 _WIDE = frozenset({"float", "double", "long", "int"})
 _WIDE_DTYPES = frozenset(
     {"float", "float32", "float64", "double", "int", "int32", "int64", "long", "bool_", "dtype"}
@@ -52,6 +53,7 @@ def memory_edits(path: str, text: str, places: EditPlaces) -> Iterator[MemoryEdi
         return
     if places.training:
         yield from filter(None, (_checkpoint(tree, calls) for calls in places.regions))
+        yield from _without_checkpoints(tree)
         yield from chunked_losses(tree)
         yield from unread_outputs(tree)
     yield from itertools.chain.from_iterable(_narrow(tree, line) for line in places.kept)
@@ -80,6 +82,36 @@ def _checkpoint(tree: FileTree, places: Sequence[Location]) -> MemoryEdit | None
     return MemoryEdit(EditKind.CHECKPOINT, f"checkpoint {title}", tree.path, tree.line(known[0]), new)
 
 
+def _without_checkpoints(tree: FileTree) -> Iterator[MemoryEdit]:
+    """Each checkpointed call made directly: a checkpoint around everything is computed again at once."""
+    imports = imports_of(tree.path, tree.source)
+    for node in ordered_calls(tree):
+        given = [
+            argument
+            for argument in node.args
+            if argument.keyword is None or argument.keyword.value not in _TAKEN
+        ]
+        if full_name(imports, node.func) != _CHECKPOINT or not given or given[0].keyword or given[0].star:
+            continue
+        function = given[0].value
+        if not isinstance(function, _CALLED):
+            function = function.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        call = node.with_changes(func=function, args=_last_without_comma(given[1:]))
+        new = tree.changed({node: lambda _, call=call: call})  # type: ignore[misc]
+        if new is not None:
+            title = (
+                f"`{_one_line(cst.Module([]).code_for_node(call))}` without a checkpoint, which saves nothing"
+            )
+            yield MemoryEdit(EditKind.NO_CHECKPOINT, title, tree.path, tree.line(node), new)
+
+
+def _last_without_comma(arguments: Sequence[cst.Arg]) -> list[cst.Arg]:
+    return [
+        *arguments[:-1],
+        *(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT) for argument in arguments[-1:]),
+    ]
+
+
 def _call_at(tree: FileTree, place: Location) -> cst.Call | None:
     """The call that ran at a place: the one with its columns, or the only one of its line."""
     calls = [
@@ -105,9 +137,7 @@ def _columns(tree: FileTree, node: cst.CSTNode) -> tuple[int, int]:
 def _can_checkpoint(call: cst.Call) -> bool:
     names = {argument.keyword.value for argument in call.args if argument.keyword is not None}
     has_double_star = any(argument.star == "**" for argument in call.args)
-    return isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)) and not (
-        names & _TAKEN or has_double_star
-    )
+    return isinstance(call.func, _CALLED) and not (names & _TAKEN or has_double_star)
 
 
 def _checkpointed(node: cst.CSTNode, name: str) -> cst.Call:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from fuselight.shared.report import MemoryEstimate, MemoryPeak, MemorySaving, SavingKind, StepPhase
-from fuselight_server.explain.memory.words import saving_in_words, saving_name, useful_savings
+from fuselight.shared.report import (
+    HeldMemory,
+    MemoryEstimate,
+    MemoryPeak,
+    MemorySaving,
+    MemoryUse,
+    SavingKind,
+    StepPhase,
+)
+from fuselight_server.explain.memory.words import saving_in_words, saving_name, use_in_words, useful_savings
 
 GB = 10**9
 
@@ -48,3 +56,21 @@ def test_a_checkpoint_that_keeps_products_says_so() -> None:
     assert useful_savings(tried) == [saving]
     assert saving_name(saving) == "checkpoint Block (blocks.0), which keeps products"
     assert saving_in_words(tried, saving).endswith("6 operators again, no multiplication, 300 MB less per ms")
+
+
+def test_a_setting_is_named_with_its_value_if_compiled_code_needs_less() -> None:
+    name = "torch._functorch.config.donated_buffer = True"
+    saving = MemorySaving(SavingKind.SETTING, name, compiled=3 * GB)
+    tried = estimate(
+        saving, MemorySaving(SavingKind.SETTING, "torch._inductor.config.a = True", compiled=5 * GB)
+    )
+    assert useful_savings(tried) == [saving]
+    assert (
+        f"{saving_name(saving)}: {saving_in_words(tried, saving)}"
+        == f"{name}: compiled 4.6 GB -> 3 GB (-35%)"
+    )
+
+
+def test_a_name_holds_tensors_itself_or_by_their_graph() -> None:
+    rows = [HeldMemory(MemoryUse.HELD, GB, 1, None, holder) for holder in ("losses", "graph of losses")]
+    assert [use_in_words(row) for row in rows] == ["held by `losses`", "held by the graph of `losses`"]

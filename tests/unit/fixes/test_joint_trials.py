@@ -41,6 +41,7 @@ def finding_at(line: int, *cures: CallCure, tried: Iterable[CureTrial] = ()) -> 
         return RemedyState.TRIED if trial.cures else RemedyState.REFUSED
 
     remedies = tuple(FindingRemedy(f"Change {_name(cure)}", state(cure), cure=cure) for cure in cures)
+    cures = tuple(dataclasses.replace(cure, text=f"Change {_name(cure)}") for cure in cures)
     span = Span(FILE, line, 0)
     return Finding(
         *("FL201", Severity.WARNING, "recompiled", "", span),
@@ -91,7 +92,10 @@ async def tried(
     known = await try_cures(
         request, given, run, budget=TrialBudget(None), read_line=lambda _path, _line: None
     )
-    return [(tuple(map(_name, trial.cure.changes)), trial.cures, trial.text) for trial in known.trials]
+    return [
+        (tuple(map(_name, trial.cure.changes)), trial.cures, trial.cure.text if trial.cure.also else "")
+        for trial in known.trials
+    ]
 
 
 @pytest.mark.asyncio
@@ -146,6 +150,31 @@ async def test_a_break_that_a_setting_uncovers_is_tried_with_the_setting_for_it(
         (("scalars", "shapes"), True, "Change scalars and change shapes"),
         (("shapes",), False, ""),
     ]
+
+
+@pytest.mark.asyncio
+async def test_changes_of_one_finding_that_leave_compiles_alone_are_tried_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_line = {21: (tensor("a"), tensor("b")), 22: (tensor("c"),)}
+
+    def verdict(names: frozenset[str]) -> tuple[int, str]:
+        return (1, "") if {"a", "b"} <= names else (3, "")
+
+    trials = await tried(monkeypatch, by_line, verdict)
+    assert [names for names, *_ in trials] == [("a",), ("b",), ("c",), ("a", "b")]
+
+
+@pytest.mark.asyncio
+async def test_of_many_changes_whole_kinds_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = tuple(dataclasses.replace(tensor(f"x{n}.size(0)"), kind=CureKind.MARK) for n in range(5))
+    by_line = {21: (tensor("a"), tensor("b")), 22: marks}
+
+    def verdict(names: frozenset[str]) -> tuple[int, str]:
+        return (1, "") if {"a", "b"} <= names else (5, NO_GAIN)
+
+    several = [names for names, *_ in await tried(monkeypatch, by_line, verdict) if len(names) > 1]
+    assert [len(names) for names in several] == [7, 5, 2]
 
 
 def test_the_lists_of_two_settings_of_one_name_are_joined() -> None:

@@ -12,9 +12,9 @@ from fuselight.shared.report import CallCure, CureKind, CureRun, CureTrial, Repo
 from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.trial_verdict import trial_of
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.recompilations.remedies import candidates_for
 from tests.support.case_files import marked
 from tests.support.live_worker import LiveWorker
+from tests.support.tried_programs import tried_report
 
 HEAD = "import torch\nfrom torch import nn\n"
 DROP = (
@@ -377,16 +377,6 @@ if __name__ == "__main__":
         for temperature in (1.0, 0.8, 0.7):
             logits = sample(logits, temperature)
 """,
-    "two numbers in one step": """\
-@torch.compile
-def keep(scores, scale, limit):
-    rank = (scores / scale).argsort(-1)
-    return torch.where(rank < limit, scores, 0.0)
-if __name__ == "__main__":
-    torch.manual_seed(0)
-    for scale, limit in ((1.0, 8), (0.5, 4), (0.7, 5)):
-        keep(torch.rand(2, 16), scale, limit)
-""",
     "a switch as a tensor, and a bound of a slice that dynamic=True keeps symbolic": """\
 @torch.compile
 def part(x, flag, n):
@@ -411,25 +401,10 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("name", marked(TOGETHER, FURTHER))
 def test_values_that_change_together_are_changed_together(live: LiveWorker, name: str) -> None:
-    request = live.request(HEAD + TOGETHER[name], "")
-    report = live.report(request)
-    assert isinstance(request, CaptureRequest)
-    without = live.report(replace(request, trial=CureRun(None)))
-    assert without.trial is not None
-    context = Context.of(report)
-    recompilation = report.recompiles[0]
-    failure = recompilation.entries[0].failures[0]
-    cures = [advice.cure for advice in candidates_for(context, recompilation, failure)]
-    several = [cure for cure in cures if cure.also]
-
-    @functools.cache
-    def trial(cure: CallCure) -> CureTrial:
-        assert without.trial is not None
-        cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))
-        return trial_of(cure, without, cured)
-
-    together = next(cure for cure in several if (tried := trial(cure)).cures and tried.after == 1)
-    assert not any(trial(part).after == 1 for part in together.changes if trial(part).cures)
+    trials = {trial.cure: trial for trial in tried_report(live, HEAD + TOGETHER[name]).trials}
+    together = next(cure for cure, trial in trials.items() if cure.also and trial.cures and trial.after == 1)
+    alone = [trials[part] for part in together.changes]
+    assert not any(trial.cures and trial.after == 1 for trial in alone)
 
 
 def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:

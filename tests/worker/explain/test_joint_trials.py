@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight.shared.protocol import Answer, CaptureRequest
 from fuselight_server.explain.findings import findings
-from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures
+from tests.support.tried_programs import tried_report
 
 if TYPE_CHECKING:
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
     from tests.support.live_worker import LiveWorker
 
 LOOP = """\
@@ -42,6 +38,18 @@ class Meter(torch.nn.Module):
 if __name__ == "__main__":
     meter = torch.compile(Meter())
     for _ in range(4):
+        meter(torch.ones(3))
+"""
+CLASS = """\
+import torch
+class Meter(torch.nn.Module):
+    seen = 0
+    def forward(self, x):
+        self.seen += 1
+        return x * self.seen
+if __name__ == "__main__":
+    meter = torch.compile(Meter())
+    for _ in range(3):
         meter(torch.ones(3))
 """
 FAILS = """\
@@ -79,31 +87,6 @@ if __name__ == "__main__":
 """
 
 
-async def _answer(live: LiveWorker, asked: RunRequest) -> Report:
-    answer = await live.worker.run(asked, lambda _progress: None)
-    assert isinstance(answer, Answer)
-    return answer.report
-
-
-def tried(live: LiveWorker, source: str) -> list[Finding]:
-    """The findings of a program, with all trials."""
-    request = live.request(source, "")
-    assert isinstance(request, CaptureRequest)
-
-    first = live.report(request)
-    lines = source.splitlines()
-    report = live.do(
-        try_cures(
-            request,
-            first,
-            lambda asked: _answer(live, asked),
-            budget=TrialBudget(None),
-            read_line=lambda _path, line: lines[line - 1] if line <= len(lines) else None,
-        )
-    )
-    return list(findings(report))
-
-
 @pytest.mark.parametrize(
     ("source", "step"),
     [
@@ -119,6 +102,7 @@ def tried(live: LiveWorker, source: str) -> list[Finding]:
             COUNTERS,
             "Keep `self.seen` and `self.decay` as tensors (tried: 4 → 1 compiles, none of them helps alone)",
         ),
+        (CLASS, "Keep `self.seen` as a tensor (tried: 3 → 1 compiles)"),
         (
             FAILS,
             (
@@ -145,12 +129,13 @@ def tried(live: LiveWorker, source: str) -> list[Finding]:
     ids=[
         "a break that the first setting uncovers",
         "two numbers of each call",
+        "a number that the class has first",
         "a run that fails",
         "two breaks of one line",
         "a setting with which the run goes on",
     ],
 )
 def test_the_step_of_a_finding_is_what_a_trial_has_shown(live: LiveWorker, source: str, step: str) -> None:
-    hints = [hint for finding in tried(live, source) for hint in finding.hints]
+    hints = [hint for finding in findings(tried_report(live, source)) for hint in finding.hints]
     assert step in hints
     assert not any("not tried yet" in hint for hint in hints)

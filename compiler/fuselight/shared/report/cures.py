@@ -74,7 +74,11 @@ class CallCure:
     outer_line: int = 0
     """The `def` line of that function."""
     also: tuple[CallCure, ...] = ()
-    """Changes of other values in the same calls: those of one recompilation, where each alone is not enough."""
+    """Further changes that are made with it, where each alone is not enough."""
+    text: str = field(default="", compare=False)
+    """What to do, in words: a sentence without a full stop."""
+    cost: str = field(default="", compare=False)
+    """What it costs besides the edit, in words."""
 
     @property
     def changes(self) -> tuple[CallCure, ...]:
@@ -174,15 +178,16 @@ class CureTrial:
     """Operators in graphs that ran with it, one for each run of a graph."""
     is_past_failure: bool = False
     """Whether an exception that ended the program is not raised with it, in the calls that were made again."""
-    text: str = ""
-    """What to do, in words: of changes for several findings that help only together."""
-    cost: str = ""
-    """What these changes cost, in words."""
 
     @property
     def cures(self) -> bool:
         """Whether the function is compiled less often, and nothing that was compiled is lost."""
         return not self.refused
+
+    @property
+    def leaves_one(self) -> bool:
+        """Whether it cures, and leaves no more than the first compile, or no graph break."""
+        return self.cures and self.after <= (0 if self.cure.goal is CureGoal.BREAKS else 1)
 
     def saves_as_much_as(self, other: CureTrial) -> bool:
         """Whether it cures, and leaves no more breaks, compiles and code outside of graphs than another one."""

@@ -14,16 +14,10 @@ from dataclasses import dataclass, field
 from fuselight.shared.protocol import CaptureRequest, RunRequest
 from fuselight.shared.report import CallCure, CureGoal, CureRun, CureTrial, Problem, Report, Rung
 from fuselight_server.base.finding import rank
-from fuselight_server.base.remedies import FindingRemedy
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import is_harmless, trial_of
 from fuselight_server.explain.findings.common.context import TRIALS
-from fuselight_server.fixes.verification.joint_trials import (
-    JointCure,
-    cured_together,
-    joint_cures,
-    uncovered_remedies,
-)
+from fuselight_server.fixes.verification.joint_trials import joint_cures, smaller, uncovered_cures
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""
@@ -113,7 +107,7 @@ class _CureTrials:
         self._run, self._budget, self._read_line, self._show = run, budget, read_line, show
         self._seconds, self._count = 0.0, 0
         self._tried: set[CallCure] = set()
-        self._uncovered: dict[FindingRemedy, None] = {}
+        self._uncovered: dict[CallCure, None] = {}
         """What may help against the breaks that single changes have moved to."""
 
     async def compare(self, *, automatic: bool) -> Report:
@@ -132,18 +126,15 @@ class _CureTrials:
                 if not self._may_go_on:
                     return report
                 seen.add(cure)
-                if any(
-                    trial.cures and trial.after <= 1 and trial.cure in cure.changes for trial in report.trials
-                ):
+                if any(trial.leaves_one and trial.cure in cure.changes for trial in report.trials):
                     continue  # a part of it is enough
                 self._show(f"change {self._count + 1} of {most}")
                 report = _with_trial(report, await self._trial(cure, without))
         shown = findings(report, read_line=self._read_line)
         for joint in joint_cures(shown, report.trials, self._uncovered):
-            async for trial in self._of_several([joint], without):
-                report = _with_trial(report, trial)
-        for joint, known in cured_together(shown, report.trials):
-            async for trial in self._of_several(joint.smaller(), without, known):
+            if any(trial.leaves_one and {*trial.cure.changes} <= {*joint.changes} for trial in report.trials):
+                continue
+            async for trial in self._of_several(joint, without):
                 report = _with_trial(report, trial)
         return report
 
@@ -172,27 +163,23 @@ class _CureTrials:
         trial = trial_of(cure, without, answer)
         if cure.goal is CureGoal.BREAKS and trial.refused and is_harmless(trial):
             known, shown = (findings(each, read_line=self._read_line) for each in (without, answer))
-            self._uncovered |= dict.fromkeys(uncovered_remedies(shown, known))
+            self._uncovered |= dict.fromkeys(uncovered_cures(shown, known))
         return trial
 
-    async def _of_several(
-        self, pending: list[JointCure], without: Report, best: CureTrial | None = None
-    ) -> AsyncIterator[CureTrial]:
-        """The trials of several changes, and of fewer of them as long as they help as much as `best` or as all."""
-        first = pending[0] if pending else None
+    async def _of_several(self, joint: CallCure, without: Report) -> AsyncIterator[CureTrial]:
+        """The trials of several changes, and of fewer of them as long as they help as much as all."""
+        pending, best = [joint], None
         while pending and self._may_go_on:
-            joint = pending.pop(0)
-            if joint.cure in self._tried:
+            cure = pending.pop(0)
+            if cure in self._tried:
                 continue
-            self._show(f"{len(joint.parts)} changes together")
-            trial = await self._trial(joint.cure, without)
-            if joint.cure.also:
-                trial = dataclasses.replace(trial, text=joint.text, cost=joint.cost)
+            self._show(f"{len(cure.changes)} changes together")
+            trial = await self._trial(cure, without)
             yield trial
             if trial.cures and (best is None or trial.saves_as_much_as(best)):
-                best, pending = trial, joint.smaller()
-            elif best is None and joint is first:
-                pending += joint.smaller()  # one of them may be without any effect
+                best, pending = trial, smaller(cure)
+            elif best is None and cure is joint:
+                pending += smaller(cure)  # one of them may be without any effect
 
 
 def _with_trial(report: Report, trial: CureTrial) -> Report:

@@ -17,6 +17,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import NO_CALL, RemedyState
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.advice import together
 from fuselight_server.explain.findings.advice.break_cures import INLINED
 from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED
 from tests.support.recompilations import DEF, SIZE, again, failed, finding_of, number, untried
@@ -97,15 +98,15 @@ def test_several_changes_are_advised_where_none_of_them_saves_as_much_alone() ->
         replace(number("low"), was="0.1", now="0.2"),
         replace(number("high"), was="0.9", now="0.8"),
     )
-    low, together, high = finding_of(first, second).cures
-    assert together.changes == (low, high)
-    assert finding_of(first, second, trials=(CureTrial(together, 3, 1),)).hints == (
+    low, high = finding_of(first, second).cures
+    joint = together((low, high))
+    assert finding_of(first, second, trials=(CureTrial(joint, 3, 1),)).hints == (
         (
             "Pass `low` and `high` as tensors (tried: 3 → 1 compiles). "
             "A float32 tensor rounds its values, such as `0.1`; a float64 tensor keeps them"
         ),
     )
-    refused = (CureTrial(low, 3, 3, "as many"), CureTrial(high, 3, 2), CureTrial(together, 3, 2))
+    refused = (CureTrial(low, 3, 3, "as many"), CureTrial(high, 3, 2), CureTrial(joint, 3, 2))
     hints = finding_of(first, second, trials=refused).hints
     assert hints[0].startswith("Pass `high` as a tensor (tried: 3 → 2 compiles)"), (
         "what was tried comes first"
@@ -138,10 +139,9 @@ def test_settings_of_a_damaged_trial_are_none(value: str) -> None:
 
 
 def test_a_size_and_a_number_are_one_step() -> None:
-    trials = tuple(
-        CureTrial(cure, 3, 1 if cure.also else 3, "" if cure.also else "as many")
-        for cure in finding_of(SIZE, number("n")).cures
-    )
+    alone = finding_of(SIZE, number("n")).cures
+    parts = [cure for cure in alone if cure.subjects]
+    trials = (*(CureTrial(cure, 3, 3, "as many") for cure in alone), CureTrial(together(parts), 3, 1))
     assert finding_of(SIZE, number("n"), trials=trials).hints == (
         (
             "Pass `n` as a tensor and mark the size as dynamic before the call: "
@@ -159,8 +159,8 @@ def test_changes_for_two_findings_are_said_of_both_and_hide_what_is_not_needed()
     alone = tuple(CureTrial(cure, 3, 3, "there are still 3 compiles") for cure in (mark, tensor))
     setting = replace(tensor, kind=CureKind.SETTING, subjects=(), value='{"a": true}')
     text = "Mark `x`, and pass `n` as a tensor"
-    both = CureTrial(replace(mark, also=(tensor,)), 3, 1, text=text, cost="It copies")
-    more = replace(both, cure=replace(mark, also=(tensor, setting)), text="All three")
+    both = CureTrial(replace(mark, also=(tensor,), text=text, cost="It copies"), 3, 1)
+    more = replace(both, cure=replace(mark, also=(tensor, setting), text="All three"))
     shown = f"{text} (tried: 3 → 1 compiles, none of them helps alone). It copies"
     for finding in findings(report(recompiles=given, trials=(*alone, more, both))):
         assert finding.hints == (shown,)
@@ -273,16 +273,22 @@ def sampled(*, trials: tuple[CureTrial, ...] = ()) -> Finding:
     return finding_of(sigma, replace(number("t"), was="3", now="4"), trials=trials)
 
 
-def test_two_kinds_of_changes_are_tried_together() -> None:
-    cures = sampled().cures
-    kinds = [tuple(part.kind for part in cure.changes) for cure in cures]
-    tensor, dynamic = CureKind.TENSOR, CureKind.DYNAMIC
-    assert kinds == [(tensor,), (tensor, tensor), (tensor, dynamic), (tensor,), (dynamic,)]
-    hints = sampled(trials=(CureTrial(cures[0], 4, 3), CureTrial(cures[2], 4, 1))).hints
-    assert hints[0] == (
-        "Pass `sigma` as a tensor and compile with torch.compile(..., dynamic=True) (tried: 4 → 1 compiles). "
-        "Kernels for dynamic sizes can be slower"
+def test_changes_that_leave_fewer_compiles_together_stand_before_one_of_them() -> None:
+    sigma, other, dynamic = sampled().cures
+    assert [cure.kind for cure in (sigma, other, dynamic)] == [
+        CureKind.TENSOR,
+        CureKind.TENSOR,
+        CureKind.DYNAMIC,
+    ]
+    joint = CureTrial(together((sigma, dynamic)), 4, 1)
+    hints = sampled(trials=(CureTrial(sigma, 4, 3), joint)).hints
+    assert hints == (
+        (
+            "Pass `sigma` as a tensor and compile with torch.compile(..., dynamic=True) (tried: 4 → 1 compiles). "
+            "Kernels for dynamic sizes can be slower"
+        ),
     )
+    assert len(sampled(trials=(CureTrial(sigma, 4, 1), joint)).hints) == 1
 
 
 def test_a_change_for_another_value_is_shown_before_one_that_saves_less() -> None:

@@ -7,11 +7,13 @@ One that does not cure is not shown.
 from __future__ import annotations
 
 import math
+import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial
+from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.common.text import next_words
 
@@ -79,37 +81,76 @@ def tried_remedies(
     return (*(in_order(cures) or untried), *refused)
 
 
-def with_joint_changes(
-    remedies: Iterable[FindingRemedy], cures: Iterable[CallCure], trials: Mapping[CallCure, CureTrial]
-) -> tuple[FindingRemedy, ...]:
-    """The remedies of a finding with the changes that help only together with those for other findings.
+def worded(candidates: Iterable[TriedAdvice]) -> tuple[CallCure, ...]:
+    """The changes, each once, with their words."""
+    return tuple(dict.fromkeys(replace(item.cure, text=item.text, cost=item.cost) for item in candidates))
 
-    `cures`: the changes of the finding itself. Left out beside them are what was not tried, and what to expect where
-    nothing helps.
+
+def together(cures: Sequence[CallCure]) -> CallCure:
+    """Several changes as one, the numbers that become tensors in one sentence."""
+    first, *others = cures
+    tensors = [match for cure in cures if (match := _AS_TENSOR.fullmatch(cure.text))]
+    steps = [cure.text for cure in cures if not _AS_TENSOR.fullmatch(cure.text)]
+    if tensors:
+        verbs = {match["verb"] + match["whose"] for match in tensors}
+        verb, whose = (tensors[0]["verb"], tensors[0]["whose"]) if len(verbs) == 1 else ("Keep", "")
+        names = format_list(list(dict.fromkeys(match["name"] for match in tensors)))
+        steps.insert(0, f"{verb} {names}{whose} as {'a tensor' if len(tensors) == 1 else 'tensors'}")
+    costs = {_NAMES.sub("", cure.cost): cure.cost for cure in reversed(cures) if cure.cost}
+    text = format_list([step if step is steps[0] else f"{step[0].lower()}{step[1:]}" for step in steps])
+    return replace(first, also=tuple(others), text=text, cost=". ".join(reversed(costs.values())))
+
+
+_AS_TENSOR = re.compile(
+    r"(?P<verb>Pass|Keep) (?P<name>`[^`]+`|this value)(?P<whose> to `[^`]+`|) as a tensor"
+)
+_NAMES = re.compile("`[^`]+`")
+
+
+def with_joint_changes(
+    remedies: Iterable[FindingRemedy], cures: Collection[CallCure], trials: Mapping[CallCure, CureTrial]
+) -> tuple[FindingRemedy, ...]:
+    """The remedies of a finding with the changes that help only together, or leave fewer compiles together.
+
+    `cures`: the changes of the finding itself. Those for other findings stand beside them where nothing helps alone.
+    Left out then are what was not tried, and what to expect where nothing helps.
     """
+    remedies = tuple(remedies)
     own = {_change(part) for cure in cures for part in cure.changes}
+    tried = [cure for cure in map(_tried_cure, remedies) if cure is not None]
+    alone = [trials[cure].after for cure in tried if cure in trials]
     joint = [
         trial
         for trial in trials.values()
-        if trial.text
+        if trial.cure.also
         and trial.cures
+        and trial.cure not in cures
         and not own.isdisjoint(map(_change, trial.cure.changes))
+        and (not alone or (own.issuperset(map(_change, trial.cure.changes)) and trial.after < min(alone)))
         and not any(
             {*other.cure.changes} < {*trial.cure.changes} and other.saves_as_much_as(trial)
             for other in trials.values()
         )
     ]
-    remedies = tuple(remedies)
-    if not joint or any(remedy.state is RemedyState.TRIED for remedy in remedies):
+    if not joint:
         return remedies
-    together = (_remedy(TriedAdvice(trial.text, trial.cure, trial.cost), trial, trials) for trial in joint)
+    parts = {part for trial in joint for part in trial.cure.changes}
+    shown = (
+        _remedy(TriedAdvice(trial.cure.text, trial.cure, trial.cure.cost), trial, trials) for trial in joint
+    )
     is_of_break = any(trial.cure.goal is CureGoal.BREAKS for trial in joint)
     others = (
         remedy
         for remedy in remedies
-        if remedy.state is RemedyState.REFUSED or (is_of_break and not remedy.is_pending)
+        if remedy.state is RemedyState.REFUSED
+        or (remedy.cure in tried and remedy.cure not in parts)
+        or (is_of_break and not remedy.is_pending)
     )
-    return (*in_order(together), *others)
+    return (*in_order(shown), *others)
+
+
+def _tried_cure(remedy: FindingRemedy) -> CallCure | None:
+    return remedy.cure if remedy.state is RemedyState.TRIED else None
 
 
 def _change(cure: CallCure) -> object:
@@ -122,25 +163,6 @@ def best_first(remedies: Iterable[FindingRemedy]) -> list[FindingRemedy]:
     remedies = list(remedies)
     in_turn = iter(in_order(remedy for remedy in remedies if remedy.state is RemedyState.TRIED))
     return [next(in_turn) if remedy.state is RemedyState.TRIED else remedy for remedy in remedies]
-
-
-def without_parts(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The remedies, each once, without what was tried and is a part of a change that leaves less."""
-    each = tuple(best_first(dict.fromkeys(remedies)))
-    tried = [remedy for remedy in each if remedy.state is RemedyState.TRIED and remedy.cure is not None]
-    return tuple(
-        remedy
-        for remedy in each
-        if not any(
-            remedy is not other
-            and remedy in tried
-            and remedy.cure is not None
-            and other.cure is not None
-            and {*remedy.cure.changes} < {*other.cure.changes}
-            and other.left < remedy.left
-            for other in tried
-        )
-    )
 
 
 def _left(trial: CureTrial) -> tuple[int, ...]:

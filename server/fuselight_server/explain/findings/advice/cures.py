@@ -26,7 +26,7 @@ from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from fuselight.shared.report import GuardFailure, Location, Recompile, SizeChange
     from fuselight_server.explain.findings.common.context import Context
@@ -68,39 +68,6 @@ def cures_for(
         return candidates
     known = {*arguments, _GLOBAL}
     return tuple(item for item in candidates if known.issuperset(map(_root, item.cure.subjects)))
-
-
-def cures_together(
-    context: Context, recompilation: Recompile, singles: Mapping[GuardFailure, TriedAdvice | None]
-) -> TriedAdvice | None:
-    """The changes of several values as one; None for a single value. `singles`: the change for each failed guard."""
-    changes = {item.cure: (failure, item) for failure, item in singles.items() if item is not None}
-    changes = {cure: change for cure, change in changes.items() if not _is_in_another(cure, changes)}
-    if len(changes) < 2:  # noqa: PLR2004 - together
-        return None
-    tensors = [failure for failure, item in changes.values() if item.cure.kind is CureKind.TENSOR]
-    cases = [_Case(context, recompilation, failure) for failure in tensors]
-    others = [item for _, item in changes.values() if item.cure.kind is not CureKind.TENSOR]
-    steps = [*([_tensors(cases)] if cases else []), *(item.text for item in others)]
-    text = format_list(
-        [step if number == 0 else f"{step[0].lower()}{step[1:]}" for number, step in enumerate(steps)]
-    )
-    first, *rest = changes
-    rounded = [words for case in cases if (words := _rounding(case))]
-    costs = dict.fromkeys([*(item.cost for item in others if item.cost), *rounded[:1]])
-    return TriedAdvice(
-        text, dataclasses.replace(first, also=tuple(rest)), ". ".join(costs), _whose(context, recompilation)
-    )
-
-
-def _is_in_another(cure: CallCure, others: Iterable[CallCure]) -> bool:
-    """Whether another change marks the same sizes, and more."""
-    return cure.kind is CureKind.MARK and any(
-        other.kind is CureKind.MARK
-        and (cure.path, cure.line, cure.outer_line) == (other.path, other.line, other.outer_line)
-        and {*cure.subjects} < {*other.subjects}
-        for other in others
-    )
 
 
 def _whose(context: Context, recompilation: Recompile) -> str:
@@ -256,7 +223,7 @@ def _of_value(case: _Case) -> Iterator[TriedAdvice]:
 def _as_tensor(case: _Case) -> TriedAdvice:
     # Where the code branches on the value, or indexes with it, a tensor breaks the graph: only a trial can tell.
     cure = case.cure(CureKind.TENSOR, case.subject)
-    return TriedAdvice(_tensors([case]), cure, _rounding(case), needs_trial=True)
+    return TriedAdvice(_tensor(case), cure, _rounding(case), needs_trial=True)
 
 
 def _rounding(case: _Case) -> str:
@@ -278,15 +245,10 @@ def _is_passed(case: _Case, subject: str) -> bool:
     return outer is not None and is_handed_on(case.context, case.recompilation, outer, _root(subject))
 
 
-def _tensors(cases: Sequence[_Case]) -> str:
-    names = [case.name for case in cases]
-    shown = format_list(list(dict.fromkeys(quoted(name) if name else "this value" for name in names)))
-    is_passed = not any(
-        "." in case.name or "[" in case.name or _root(case.subject) == _GLOBAL for case in cases
-    )
-    verb = "Pass" if is_passed else "Keep"
-    whose = cases[0].call if verb == "Pass" else ""
-    return f"{verb} {shown}{whose} as {'a tensor' if len(cases) == 1 else 'tensors'}"
+def _tensor(case: _Case) -> str:
+    is_kept = "." in case.name or "[" in case.name or _root(case.subject) == _GLOBAL
+    verb, whose = ("Keep", "") if is_kept else ("Pass", case.call)
+    return f"{verb} {quoted(case.name) if case.name else 'this value'}{whose} as a tensor"
 
 
 def _of_size(case: _Case) -> Iterator[TriedAdvice]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fuselight.shared.foreign_data import try_parse_expression
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.formatting import format_count, format_list
-from fuselight_server.explain.findings.advice.advice import with_joint_changes
+from fuselight_server.explain.findings.advice.advice import with_joint_changes, worded
 from fuselight_server.explain.findings.advice.break_cures import (
     INLINED,
     break_cures,
@@ -153,7 +153,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         span = tensor_operand(context, broke)
     in_loop = loop_words(context, graph_break, home) if home is not None else ""
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
-    cures = tuple(item.cure for item in candidates)
+    cures = worded(candidates)
     remedies = with_joint_changes(remedies, cures, context.trials)
     return context.finding(
         code,

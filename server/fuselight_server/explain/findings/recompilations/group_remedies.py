@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
-from fuselight_server.explain.findings.advice.advice import without_parts
+from fuselight_server.explain.findings.advice.advice import best_first
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.own_state import (
@@ -39,7 +40,7 @@ def remedies_of_group(
         later = (remedy for remedy in _of_later(context, group) if remedy.text not in texts)
         return (*_joined(first, is_of_one_call=True), *later)
     tests = advice(_tests_of_state(context, group))
-    return _joined(without_parts((*first, *(remedy for remedies in others for remedy in remedies), *tests)))
+    return _joined(best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests))))
 
 
 def _joined(remedies: Iterable[FindingRemedy], *, is_of_one_call: bool = False) -> tuple[FindingRemedy, ...]:

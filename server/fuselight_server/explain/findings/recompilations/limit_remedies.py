@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, GuardCause, Recompile
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, in_order
-from fuselight_server.explain.findings.advice.advice import tried_remedies
+from fuselight_server.explain.findings.advice.advice import tried_remedies, worded
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.recompile_limit import (
@@ -24,7 +24,7 @@ def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, 
     """The changes to try against what differed in the call that exceeded the recompile limit."""
     failures = root_failures(context, stopped) if stopped else ()
     cures = cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
-    return (*cures, *(item.cure for item in higher_limit(context, stopped, failures)))
+    return (*cures, *worded(higher_limit(context, stopped, failures)))
 
 
 def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[FindingRemedy, ...]:

@@ -18,7 +18,7 @@ from fuselight.shared.report import CureKind, GuardCause, Rung
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice, advised
-from fuselight_server.explain.findings.advice.advice import with_joint_changes
+from fuselight_server.explain.findings.advice.advice import with_joint_changes, worded
 from fuselight_server.explain.findings.advice.duck_sizes import about_equal_sizes, fixed_as_one
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
@@ -141,7 +141,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
     before = root_break(context, recompilation, failure)
     if before is not None and before.is_removed:
         remedies = advice((_with_the_break(before, home),))
-    cures = tuple(item.cure for item in candidates) if candidates and is_first else cures
+    cures = worded(candidates) if candidates and is_first else cures
     remedies = with_joint_changes(remedies, cures, context.trials)
     return context.finding(
         "FL201",

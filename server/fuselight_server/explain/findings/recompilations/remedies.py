@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, CureKind, GuardCause, GuardFailure, Recompile, StaticSizes
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
-from fuselight_server.explain.findings.advice.advice import best_first, tried_remedies
+from fuselight_server.explain.findings.advice.advice import best_first, tried_remedies, worded
 from fuselight_server.explain.findings.advice.break_cures import SETTINGS
-from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
+from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     expectation,
@@ -78,7 +78,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
@@ -197,7 +197,24 @@ def remedies_of(
                 for known in out
             )
             out += () if is_known else (_named(item, remedies[0]),)
-    return tuple(dict.fromkeys(best_first(out)))
+    return _without_moot(context, dict.fromkeys(best_first(out)))
+
+
+def _without_moot(context: Context, remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The remedies; where a change leaves the first compile alone, no expectation and no name of one of the values."""
+    remedies = tuple(remedies)
+    whole = {
+        remedy.cure
+        for remedy in remedies
+        if remedy.state is RemedyState.TRIED
+        and remedy.cure is not None
+        and context.trials[remedy.cure].leaves_one
+    }
+    return tuple(
+        replace(remedy, about="") if remedy.cure in whole else remedy
+        for remedy in remedies
+        if not whole or remedy.state is not RemedyState.ADVICE
+    )
 
 
 def _is_of_same_set(shown: GuardFailure, other: GuardFailure) -> bool:
@@ -284,45 +301,12 @@ def _cured_alone(
 ) -> tuple[FindingRemedy, ...]:
     """What cures by changing the value of another guard than that of the finding."""
     known = {item.cure for item in candidates_for(context, recompilation, shown)}
-    others = (item for item in lone_candidates(context, recompilation, failure) if item.cure not in known)
+    others = (item for item in candidates_for(context, recompilation, failure) if item.cure not in known)
     trials = trials_of(context.trials, recompilation, failure)
     return tuple(remedy for remedy in tried_remedies(others, trials) if remedy.state is RemedyState.TRIED)
 
 
 def candidates_for(
-    context: Context, recompilation: Recompile, failure: GuardFailure
-) -> tuple[TriedAdvice, ...]:
-    """The changes that can be tried for one failed guard, alone and with those for the other guards that failed."""
-    own = lone_candidates(context, recompilation, failure)
-    if not any(item.cure.subjects for item in own):
-        return own
-    failures = dict.fromkeys(item for entry in recompilation.entries for item in entry.failures)
-    lone = {item: lone_candidates(context, recompilation, item) for item in failures}
-    of_calls = {item: _of_calls(candidates) for item, candidates in lone.items()}
-    # Where dynamic=True keeps some values symbolic, only the others have to change in the calls.
-    dynamic = {
-        item: change for item, candidates in lone.items() if (change := _dynamic(candidates)) is not None
-    }
-    joined = (
-        cures_together(context, recompilation, changes) for changes in (of_calls, {**of_calls, **dynamic})
-    )
-    known = {item.cure for item in own}
-    return (
-        *own,
-        *(item for item in dict.fromkeys(joined) if item is not None and known & {*item.cure.changes}),
-    )
-
-
-def _dynamic(candidates: tuple[TriedAdvice, ...]) -> TriedAdvice | None:
-    return next((item for item in candidates if item.cure.kind is CureKind.DYNAMIC), None)
-
-
-def _of_calls(candidates: tuple[TriedAdvice, ...]) -> TriedAdvice | None:
-    """The most direct change of what the calls pass."""
-    return next((item for item in candidates if item.cure.subjects), None)
-
-
-def lone_candidates(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[TriedAdvice, ...]:
     """The changes for one failed guard; what a graph break carried over, no call can change."""
@@ -377,7 +361,7 @@ def cures_of(
     )
     candidates = [item for failure in failures for item in candidates_for(context, recompilation, failure)]
     candidates.sort(key=lambda item: item.is_doubtful)
-    return tuple(dict.fromkeys(item.cure for item in candidates))
+    return worded(candidates)
 
 
 def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from fuselight_server.explain.findings.common.compiled_callers import is_called_
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.remedies import (
+    candidates_for,
     expected,
     is_of_other_object,
-    lone_candidates,
 )
 from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size
 
@@ -143,7 +143,7 @@ def program_remedies(
 
 def _candidates(context: Context, group: list[Root]) -> tuple[TriedAdvice, ...]:
     recompilation = group[0].recompile
-    return lone_candidates(context, recompilation, _failure(recompilation))
+    return candidates_for(context, recompilation, _failure(recompilation))
 
 
 def _failure(recompilation: Recompile) -> GuardFailure:

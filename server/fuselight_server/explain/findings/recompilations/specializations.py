@@ -14,7 +14,7 @@ from fuselight.shared.report import GuardCause, Location, StaticSizes
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
-from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
+from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies, worded
 from fuselight_server.explain.findings.advice.duck_sizes import (
     about_equal_sizes,
     taken_for_one,
@@ -283,7 +283,7 @@ def _finding(
         ),
         subject=symbol.source,
         count=len(group),
-        cures=tuple(item.cure for item in cures),
+        cures=worded(cures),
     )
 
 

@@ -65,6 +65,17 @@ def test_attention_has_scores_of_each_thread_and_a_copy_of_the_gradient(length: 
     check(inside.seen, name, f"{name}_backward")
 
 
+@pytest.mark.parametrize("length", [32, 100, 700])
+def test_attention_of_bfloat16_has_keys_and_values_once_more_where_they_are_packed(length: int) -> None:
+    name, x = (
+        "_scaled_dot_product_flash_attention_for_cpu",
+        torch.randn(2, 4, length, 32, dtype=torch.bfloat16),
+    )
+    with Inside(name) as inside:
+        functional.scaled_dot_product_attention(x, x, x)
+    check(inside.seen, name)
+
+
 def test_the_backward_of_a_batch_norm_has_its_gradient_twice_only_if_all_is_in_one_piece() -> None:
     name, x = "native_batch_norm_backward", numbers(4, 8, 32, 32)
     with Inside(name) as inside:

@@ -24,6 +24,9 @@ _PAGE = 4096
 _GATES = 4
 _SCORES = 512
 """Keys of one block of attention."""
+_HAS_TILES: bool = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
+_PACKED_LENGTH, _PACKED_TIMES = 64, 4
+"""Queries and keys from which on attention of bfloat16 is packed, and how often each key is then read by a thread."""
 _QUERIES = ((768, 256), (192, 64), (0, 32))
 """From so many queries on, queries of one block."""
 
@@ -47,7 +50,21 @@ def _attention(arguments: tuple[Any, ...], _result: Any) -> int:
     key: torch.Tensor = arguments[1]
     queries, keys = _attention_block(query, key.size(2))
     numbers = queries * (keys + 2 + query.size(3)) * torch.float32.itemsize
-    return torch.get_num_threads() * (numbers + _reduced(query) * queries * keys)
+    threads = torch.get_num_threads()
+    packed = _packed(query, key, queries, keys) if query.dtype is torch.bfloat16 and _HAS_TILES else 0
+    return packed + threads * (numbers + _reduced(query) * queries * keys)
+
+
+def _packed(query: torch.Tensor, key: torch.Tensor, queries: int, keys: int) -> int:
+    """Keys and values in the order of the processor's tiles, and each thread's block of keys, where it pays off."""
+    batch, heads, length, size = query.shape
+    blocks = -(-length // queries) * queries
+    is_long = min(length, key.size(2)) >= _PACKED_LENGTH
+    if not is_long or -(-batch * heads * blocks // torch.get_num_threads()) < _PACKED_TIMES * batch * heads:
+        return 0
+    wide = (size + size % 2) * query.element_size()
+    rows = key.size(2) // keys * (keys + keys % 2) + key.size(2) % keys + key.size(2) % keys % 2
+    return 2 * batch * heads * rows * wide + torch.get_num_threads() * keys * wide
 
 
 def _attention_backward(arguments: tuple[Any, ...], _result: Any) -> int:

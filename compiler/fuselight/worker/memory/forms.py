@@ -26,6 +26,8 @@ from fuselight.worker.memory.steps import Step, Unobserved
 from fuselight.worker.verify.eager_mode import eager_mode
 
 _WORDS = 300
+_FURTHER_STEPS = 2
+"""Where a name may grow: the first step may have left another tensor there, as a view."""
 _CONTAINERS = frozenset({list, dict, set, collections.deque})
 
 
@@ -104,7 +106,7 @@ class FormEstimator:
             with record.tracker, record.modules.following(module):
                 step.make(function, record)
             sizes.add(program_names(target, self.roots))
-            if sizes.may_grow():
+            for _ in range(_FURTHER_STEPS if sizes.may_grow() else 0):
                 step.make(function, Unobserved())
                 sizes.add(program_names(target, self.roots))
         except Exception as error:  # the user's code, or an operator that needs values

@@ -111,11 +111,9 @@ class GrowingNames:
             sizes.extend([0] * (self._steps - len(sizes)))
 
     def may_grow(self) -> bool:
-        """Whether a name has grown in the last step alone: the step before may have changed its kind."""
-        sizes = [self._sizes[key] for key, held in self._last if _outlives(held)]
-        return any(
-            row[-1] - row[-2] >= LEAST_GROWTH > row[-2] - row[-3] for row in sizes if len(row) >= _GROWS
-        )
+        """Whether a name has changed its size in the last step, and has not grown in the one before."""
+        rows = [self._sizes[key][-_GROWS:] for key, held in self._last if _outlives(held)]
+        return any(abs(row[-1] - row[-2]) >= LEAST_GROWTH and not row[-3] < row[-2] < row[-1] for row in rows)
 
     def growth(self, least: int) -> tuple[HolderGrowth, ...]:
         """The names that have grown by `least` bytes or more in each of the last steps."""

@@ -99,9 +99,7 @@ def _without_checkpoints(tree: FileTree) -> Iterator[MemoryEdit]:
         call = node.with_changes(func=function, args=_last_without_comma(given[1:]))
         new = tree.changed({node: lambda _, call=call: call})  # type: ignore[misc]
         if new is not None:
-            title = (
-                f"`{_one_line(cst.Module([]).code_for_node(call))}` without a checkpoint, which saves nothing"
-            )
+            title = f"`{_one_line(cst.Module([]).code_for_node(call))}` without its checkpoint"
             yield MemoryEdit(EditKind.NO_CHECKPOINT, title, tree.path, tree.line(node), new)
 
 

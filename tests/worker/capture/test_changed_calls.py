@@ -11,9 +11,11 @@ import torch
 from fuselight.capture.calls import changed_calls
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.changed_calls import ChangeError, changed_call
+from fuselight.capture.calls.cured_calls import cured_call
+from fuselight.capture.calls.reachable_objects import MethodOwners
 from fuselight.capture.dynamo import forecast
 from fuselight.shared.protocol import VerifyRequest
-from fuselight.shared.report import CallChange, ChangeKind
+from fuselight.shared.report import CallChange, CallCure, ChangeKind, CureKind
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -31,6 +33,16 @@ class Net(torch.nn.Module):
 
 def call(kind: ChangeKind, subject: str, now: str, *args: Any, **kwargs: Any) -> Prepared:
     return changed_call(Prepared(Net(), args, kwargs), CallChange(kind, (subject,), now), {})
+
+
+def test_an_element_is_marked_in_the_calls_that_have_it() -> None:
+    """As a cache of keys and values, which is None in the first call of a loop."""
+    cure = CallCure(CureKind.MARK, __file__, 1, ("items[0].size(1)",))
+    x = torch.ones(2, 5)
+    calls = (
+        cured_call(cure, Net(), (x,), {"items": items}, MethodOwners()) for items in (None, (x,), [None])
+    )
+    assert [is_changed for _, _, is_changed in calls] == [False, True, False]
 
 
 def test_a_tensor_by_position_has_the_values_of_the_recorded_one() -> None:

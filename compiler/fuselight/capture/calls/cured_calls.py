@@ -256,6 +256,8 @@ def _last_step(node: ast.expr) -> tuple[Step, ast.expr]:
 
 def _replaced(value: Any, steps: list[Step], change: Callable[[Any], Any]) -> Any:
     """The value with what is at the steps changed; lists, dicts and objects are changed in place, tuples are copied."""
+    if value is None:
+        return value  # a call without it, as the first one of a loop that fills a cache
     if not steps:
         return change(value)
     (is_attribute, key), rest = steps[0], steps[1:]

@@ -113,7 +113,7 @@ STATE = {"static": StaticSizes.STATE, "source": "self.fc.weight"}
     ("failure", "is_other", "advised", "never"),
     [
         (failed("weight.size(0) was 4, now 7", source="weight", static=StaticSizes.STATE), False,
-         ("one compile for each value",), "mark_dynamic"),
+         ("one compile for each value", "is a parameter or a buffer"), "pad"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), True,
          ("one compile for each such object", "torch._dynamo.reset()", "drops all compiled code"), "mark_dynamic"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), False,

@@ -214,6 +214,10 @@ def _of_state(failure: GuardFailure, *, other_object: bool) -> str | tuple[str, 
         return _FREEZE
     if failure.cause in {GuardCause.DIMENSION, GuardCause.RANK} and is_of_object(failure) and other_object:
         return _ONE_FOR_EACH_OBJECT
+    if failure.cause is GuardCause.DIMENSION:
+        return (
+            "Expect one compile for each value of {value}: the tensor is a parameter or a buffer of a module"
+        )
     return ""
 
 

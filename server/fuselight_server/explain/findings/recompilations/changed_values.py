@@ -17,6 +17,7 @@ from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.changed_containers import is_read
+from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.specializations import is_unguarded, made_dynamic
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def move_out(context: Context, recompilation: Recompile, changed: Sequence[Guard
                 f"Change {shown} outside the compiled code{passed}: each call changes it, so each call compiles, up to "
                 f"the recompile limit{alone}"
             ),
+            *index_step(context, changed[0], is_passed=True),
         )
     return (
         (

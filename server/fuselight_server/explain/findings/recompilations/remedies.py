@@ -54,6 +54,7 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
 )
 from fuselight_server.explain.findings.recompilations.compared_objects import of_comparison
 from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
+from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.own_state import (
     names_of,
     relation_sources,
@@ -366,19 +367,10 @@ def cures_of(
 
 def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """The advice for a container that the code which reads it changes."""
-    return (
-        _of_container(context, failure)
-        or growing_container(context, recompilation, failure)
-        or _of_changed(context, recompilation, failure)
-    )
-
-
-def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
-    """The advice for a container that the line that reads it changes."""
     if failure.cause is GuardCause.LENGTH and _is_grown_by_the_line(context, failure):
         grown = quoted(failure.source)
         return (f"Change {grown} outside the compiled code: return the value, and append it after the call",)
-    return ()
+    return growing_container(context, recompilation, failure) or _of_changed(context, recompilation, failure)
 
 
 def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
@@ -413,7 +405,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         return (f"Expect one extra compile: what torch compiled next has no guard on {value}",)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
-    texts = expectation(failure, other_object=is_other, is_dynamic=bool(names))
+    of_index = () if names else index_step(context, failure)
+    texts = of_index or expectation(failure, other_object=is_other, is_dynamic=bool(names))
     if words := expected_outcomes(context, failure) or waits_for(context, recompilation, failure):
         texts = (words,)
     return of_comparison(context, failure) or (*of_filled_cache(context, failure), *texts)

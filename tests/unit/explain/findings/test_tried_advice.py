@@ -291,6 +291,16 @@ def test_changes_that_leave_fewer_compiles_together_stand_before_one_of_them() -
     assert len(sampled(trials=(CureTrial(sigma, 4, 1), joint)).hints) == 1
 
 
+def test_one_change_for_several_values_is_said_once() -> None:
+    """As `dynamic=True` where a list of tensors is longer, and their sizes are others, too."""
+    length = failed("len(parts) was 2, now 3", source="parts", cause=GuardCause.LENGTH)
+    sizes = [failed(f"{name}.size(0) was 4, now 7", source=name) for name in ("parts[0]", "parts[1]", "ends")]
+    cures = finding_of(length, *sizes).cures
+    dynamic = next(cure for cure in cures if cure.kind is CureKind.DYNAMIC)
+    finding = finding_of(length, *sizes, trials=(CureTrial(dynamic, 6, 5),))
+    assert sum("dynamic=True" in hint for hint in finding.hints) == 1
+
+
 def test_a_change_for_another_value_is_shown_before_one_that_saves_less() -> None:
     cures = sampled().cures
     own, dynamic = cures[0], next(cure for cure in cures if cure.kind is CureKind.DYNAMIC)

@@ -180,7 +180,10 @@ def remedies_of(
     for item in (shown, *(other for other in others if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes:
-            out += (_named(item, remedy) for remedy in _cured_alone(context, recompilation, item, shown))
+            alone = _cured_alone(context, recompilation, item, shown)
+            out += (
+                _named(item, remedy) for remedy in alone if remedy.cure not in {known.cure for known in out}
+            )
             continue
         if len(causes) == _MAX_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue

@@ -43,3 +43,18 @@ def launched(x):
     double[(8,)](x, y, x.numel(), BLOCK=128)  # kernel: double
     double_in_place[(8,)](y, y.numel(), BLOCK=128)  # kernel: double_in_place
     return y.cos()  # kernel: triton_poi_fused_cos
+
+
+@triton.jit
+def split(source, first, second, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(source + offsets, mask=offsets < count)
+    tl.store(first + offsets, values * 2, mask=offsets < count)
+    tl.store(second + offsets, values * 3, mask=offsets < count)
+
+
+# fuselight: half_used(f32[1024])
+def half_used(x):
+    first, second = torch.empty_like(x), torch.empty_like(x)
+    split[(8,)](x, first, second, x.numel(), BLOCK=128)  # kernel: split
+    return first.cos()  # kernel: triton_poi_fused_cos

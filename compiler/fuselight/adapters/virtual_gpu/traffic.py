@@ -30,14 +30,16 @@ def traffic(members: Sequence[Any]) -> tuple[int | None, int | None] | None:
     reads: dict[str, int | None] = {}
     writes: dict[str, int | None] = {}
     for member in members:
-        only_written = _only_written(member)
+        of_own_kernel = _read_by_own_kernel(member)
         for dep in member.read_writes.reads:
-            if dep.name not in written and dep.name not in only_written:
-                _count(reads, dep.name, _bytes(member, dep, _mutated(member, dep.name)))
+            name = _mutated(member, dep.name)
+            if dep.name not in written and (of_own_kernel is None or name in of_own_kernel):
+                _count(reads, dep.name, _bytes(member, dep, name))
         for dep in member.read_writes.writes:
-            if _is_used_outside(member, dep.name, members):
-                name = _mutated(member, dep.name) if _is_own_kernel(member) else dep.name
-                _count(writes, dep.name, _bytes(member, dep, name))
+            if of_own_kernel is not None:  # it stores what nobody uses as well
+                _count(writes, dep.name, _bytes(member, dep, _mutated(member, dep.name)))
+            elif _is_used_outside(member, dep.name, members):
+                _count(writes, dep.name, _bytes(member, dep, dep.name))
     return _sum(reads.values()), _sum(writes.values())
 
 
@@ -51,27 +53,19 @@ def _mutated(member: Any, name: str) -> str:
     return name
 
 
-def _is_own_kernel(member: Any) -> bool:
-    """Whether a node of the scheduler is a Triton kernel of the user's."""
-    return isinstance(getattr(member, "node", None), torch._inductor.ir.UserDefinedTritonKernel)
+def _read_by_own_kernel(member: Any) -> set[str] | None:
+    """The buffers that a Triton kernel of the user's reads; None for another node of the scheduler.
 
-
-def _only_written(member: Any) -> set[str]:
-    """The tensors that a Triton kernel of the user's writes and does not read: Inductor lists them as read."""
-    if not _is_own_kernel(member):
-        return set()
-    node = member.node
-    mutated = {argument.get_name() for argument in getattr(node, "mutable_args", ())}
+    Inductor also lists what the kernel only writes, and what has to be done before it.
+    """
+    node = getattr(member, "node", None)
+    if not isinstance(node, torch._inductor.ir.UserDefinedTritonKernel):
+        return None
+    arguments = {name: of.get_name() for name, of in node.kwargs.items() if hasattr(of, "get_name")}
     accesses = getattr(getattr(node, "arg_accesses", None), "read_writes", None)  # of torch 2.13 and newer
-    if accesses is not None:
-        arguments = getattr(node, "kwargs", {})
-        read = {dep.name for dep in accesses.reads}
-        mutated -= {
-            argument.get_name()
-            for name, argument in arguments.items()
-            if name in read and hasattr(argument, "get_name")
-        }
-    return mutated
+    if accesses is None:
+        return {*arguments.values()} - {argument.get_name() for argument in node.mutable_args}
+    return {arguments[dep.name] for dep in accesses.reads if dep.name in arguments}
 
 
 def _count(elements: dict[str, int | None], name: str, size: int | None) -> None:

@@ -143,8 +143,10 @@ class VariedLaunches:
             return False  # without a mask, the kernel may be for larger sizes
         if variation.is_of_strides:
             return bool(fault.argument)
-        if not fault.masked and _same_sizes(shown.launches, launched):
-            return False  # the kernel does not learn the size: it may be for a single one
+        if _same_sizes(shown.launches, launched):
+            return (
+                False  # the kernel does not learn the size: it is for a single one, or reads it from memory
+            )
         if not variation.is_common and _same_launches(shown.launches, launched):
             return False  # no launch depends on the size that has changed: the tensors may not fit together
         return any(

@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fuselight.notebook.cells import KernelCells
 from fuselight.shared.inputs import DirectiveError, parse_directive
 from fuselight.shared.inputs.records import ConstructorCalls, call_text, is_resumed, owner_of, text_of_call
 from fuselight.shared.kernel_calls import (
@@ -24,9 +25,6 @@ from fuselight.shared.kernel_calls import (
     write_calls,
 )
 from fuselight.shared.report import is_user_file, text_key
-
-if TYPE_CHECKING:
-    from fuselight.notebook.cells import KernelCells
 
 OFF = "FUSELIGHT_NO_RECORDED_CALLS"
 """The environment variable that turns recording of calls off."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import sys
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fuselight.notebook.cells import KernelCells
+from fuselight.notebook.cells import KernelCells
 
 _BACKEND = "eager"
 """Captures graphs and generates no code: it needs no C++ compiler and takes no time."""

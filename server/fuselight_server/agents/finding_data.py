@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+from fuselight.shared.report import Failure, Report
 from fuselight_server.base.formatting import cut_list
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Failure, Report
-    from fuselight_server.commands.outcome import CheckOutcome
 
 FINDING_SCHEMA = {
     "type": "object",

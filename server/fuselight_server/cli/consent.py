@@ -6,19 +6,16 @@ keeps its own, are not here.
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.consent_store import FIRST_CALL, ConsentAnswer, ConsentStore, first_call_of
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Terminal, standard_output
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 _WORDS = {"run": "runs on each save", "command": "runs when you ask for it", "never": "runs are off"}
 _WIDTH = max(map(len, _WORDS.values()))

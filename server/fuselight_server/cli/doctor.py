@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from argparse import BooleanOptionalAction
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,6 @@ from fuselight_server.cli.options import add_python_option
 from fuselight_server.execution.interpreters import choose
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
     from fuselight.doctor import Check
     from fuselight_server.base.settings import Interpreter
 

@@ -6,7 +6,7 @@ Invariant: a fix that is shown as passed was compiled and compared on top of tho
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.terminal import print_error, standard_error, standard_output
@@ -15,9 +15,6 @@ from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.fix import Attempt, fix
 from fuselight_server.commands.notebook_cells import fix_in_cells
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

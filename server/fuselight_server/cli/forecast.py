@@ -6,7 +6,7 @@ Invariant: the same run, findings and exit codes as `fuselight check`; only the 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
 
 from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.finding import Severity
@@ -18,9 +18,6 @@ from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.forecast import forecast
 from fuselight_server.commands.notebook_cells import forecast_in_cells
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
 
 
 def add_arguments(parser: ArgumentParser) -> None:

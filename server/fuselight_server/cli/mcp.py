@@ -5,17 +5,15 @@ Invariant: without `--allow-run`, no user code runs unless the user has agreed t
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import print_error, standard_error, standard_output
 from fuselight_server.cli.options import add_python_option
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ Invariant: no kernel is generated and nothing is launched. The exit code says wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
 
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
@@ -14,11 +14,7 @@ from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.ops import NAMED, read_operator_set, read_operators
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.outcome import CheckOutcome
 
 _UNANALYZED = frozenset({"operators"})
 """Stages of a report's problems that leave out a whole graph."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from argparse import Namespace
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.interrupts import interrupts_call
 from fuselight_server.base.terminal import progress_line
 from fuselight_server.cli.options import command_options
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Coroutine
-
-    from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.options import CommandOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")

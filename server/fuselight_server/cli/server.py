@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 
 
 def add_arguments(_parser: ArgumentParser) -> None:

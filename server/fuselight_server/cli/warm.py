@@ -5,7 +5,7 @@ Invariant: exit code 0 only if each second start read everything from the caches
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
@@ -13,9 +13,6 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.warm import warm
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
+from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Report, TargetRef
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.base.store import Store
 from fuselight_server.execution.runs.repeated_runs import identity_of, record_of
 from fuselight_server.execution.runs.stored_reports import (
     UNREADABLE,
+    RepeatedCapture,
     has_captures,
     keep_capture,
     keep_trials,
     repeated_capture,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight_server.base.settings import Interpreter
-    from fuselight_server.execution.runs.stored_reports import RepeatedCapture
 
 
 class KeptCaptures:

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
+from fuselight.shared.report import Report
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import FindingRemedy
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.execution.runs.kept_answers import KeptAnswers
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings.fixable import has_remedies
 from fuselight_server.fixes.verification.remedy_list import of_candidate, of_refusal, with_fixes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.execution.runs.kept_answers import KeptAnswers
 
 _MAX = 200
 """Findings of one outcome of which the fixes are looked up: each takes some milliseconds."""

@@ -6,18 +6,14 @@ compete.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
+from fuselight.shared.report import Report
+from fuselight_server.explain.benchmarks.history import BenchmarkRun
 from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.explain.benchmarks.profile import eager_times
 from fuselight_server.explain.benchmarks.timing_stats import shown_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from fuselight.shared.report import Report
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun
-    from fuselight_server.explain.findings.priority import Priority
+from fuselight_server.explain.findings.priority import Priority
 
 
 def measured_eager_times(

@@ -7,17 +7,13 @@ compared is each fix on top of all before it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.diff_text import unified_lines
 from fuselight_server.base.unified_diff import DiffError, apply_diff
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from fuselight_server.fixes.verification.attempts import Attempt
+from fuselight_server.fixes.verification.attempts import Attempt
 
 _MAX_SEPARATED = 40
 """Fixes for which fewer needs are looked for than all before them."""

@@ -10,28 +10,32 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import CaptureRequest, GraphsRequest
-from fuselight.shared.report import CodeSearch, ScriptOutcome, ScriptState
+from fuselight.shared.report import (
+    Break,
+    CodeSearch,
+    Failure,
+    RecordedCode,
+    Report,
+    Reproduction,
+    ScriptOutcome,
+    ScriptState,
+)
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
+from fuselight_server.commands.targets import TargetRun
 from fuselight_server.repro.issue import ConfirmedProgram
 from fuselight_server.repro.source_program import (
     FINAL_SECONDS,
     FINAL_SECONDS_OF_CODE,
+    SourceProgram,
     Tracing,
     program_of_code,
 )
 from fuselight_server.repro.source_reduction import SourceReduction
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-
-    from fuselight.shared.report import Break, Failure, RecordedCode, Report, Reproduction
-    from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.repro.source_program import SourceProgram
 
 HANG_SECONDS = 30.0
 """A compile that takes longer does not end, if the limit of the run does not say less."""

@@ -11,17 +11,13 @@ import contextlib
 import os
 import signal
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ScriptOutcome, ScriptState
 from fuselight.shared.script_end import HIDDEN, NAME, outcome_of_end
 from fuselight.shared.worker_launch import start_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.base.settings import Interpreter
+from fuselight_server.base.settings import Interpreter
 
 
 async def run_program(

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fuselight.shared.kernel_cells import CellText
+from fuselight.shared.report import Report
 from fuselight_server.commands.renamed_lines import renamed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fuselight.shared.kernel_cells import CellText
-    from fuselight.shared.report import Report
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Finding
+from fuselight_server.base.finding import Finding
 
 
 def finding_line(finding: Finding) -> str:

@@ -6,13 +6,10 @@ Invariant: a program is closed: each name that its lines use is that of a line, 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight.shared.report import RecordedGraph, RecordedNode, TensorTraits
+from fuselight.shared.report import RecordedGraph, RecordedNode, TensorTraits
 
 
 class Observed(enum.Enum):

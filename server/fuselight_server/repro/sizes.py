@@ -7,14 +7,11 @@ program with other sizes is a guess, which a run confirms.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import TensorTraits
-    from fuselight_server.repro.model import SmallProgram
+from fuselight.shared.report import TensorTraits
+from fuselight_server.repro.model import SmallProgram
 
 _SIZES = (2, 4, 8, 16, 32)
 _MAX_FACTORS = 3

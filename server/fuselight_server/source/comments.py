@@ -11,19 +11,15 @@ import ast
 import functools
 import operator
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.inputs import DirectiveError, parse_directive
 from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.protocol import DirectiveLine
 from fuselight_server.base.finding import Span
+from fuselight_server.source.facts import Chunk
 from fuselight_server.source.reading import DirectiveProblem, Ignore, StaticTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.source.facts import Chunk
 
 _CELL = MARKER.encode()
 _IGNORE = re.compile(r"ignore(?![\w(.])\s*(?P<rest>.*)$")

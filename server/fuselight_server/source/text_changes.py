@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Span
+from fuselight_server.base.finding import Span
 
 Position = tuple[int, int]
 """Line and column."""

@@ -11,18 +11,15 @@ import queue
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fuselight.remote.run_client import RemoteAnswer, RemoteRun, RunClient, RunStoppedError
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.protocol import to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight_server.base.settings import Interpreter
-    from fuselight_server.sweep.tasks import SweepTask
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.sweep.tasks import SweepTask
 
 _MEMORY_PER_JOB = 4 * 2**30
 """Bytes that one worker with a model of medium size needs, for the default of `--jobs`."""

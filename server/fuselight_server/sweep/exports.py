@@ -7,16 +7,13 @@ configuration, and no cell that a spreadsheet takes for a formula.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.explain.benchmarks.exports import csv_text
+from fuselight_server.sweep.comparison import SweepComparison
 from fuselight_server.sweep.rows import SCHEMA, SweepAbout, SweepRow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.sweep.comparison import SweepComparison
 
 COLUMNS: tuple[str, ...] = (
     "name", "group", "variant", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",

@@ -6,7 +6,7 @@ Invariant: no text of a row becomes markup, and each chart has a table with the 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight_server.base.formatting import (
     format_count,
@@ -31,13 +31,9 @@ from fuselight_server.explain.pages.parts import (
     number_cell,
     search_bar,
 )
+from fuselight_server.sweep.comparison import RowChange, SweepComparison
 from fuselight_server.sweep.rows import RowStatus, SweepAbout, SweepJob, SweepRow, TimedConfiguration
 from fuselight_server.sweep.summary import EDGES, CauseCount, SpeedupGroup, SweepSummary, summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.sweep.comparison import RowChange, SweepComparison
 
 _CAUSES = "The cause in the most models first"
 _MAX_NAMES = 12

@@ -13,21 +13,18 @@ import json
 import os
 import platform
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import try_lock
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular, open_to_append, read_regular, write_whole
 from fuselight_server.base.store import FOLDER, check_not_a_link, is_own
+from fuselight_server.sweep.engines import WorkerVersions
 from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepAbout, SweepRow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from fuselight_server.sweep.engines import WorkerVersions
 
 ROWS, ABOUT, PAGE, MODELS, LOCK, TUNED = (
     "results.jsonl",

@@ -8,10 +8,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fuselight.remote.run_client import RemoteAnswer
 from fuselight.shared.codec import DecodeError, decode, encode
-from fuselight.shared.report import Culprit, Failure, Measured, Outcome, Report, Versions
+from fuselight.shared.report import (
+    Culprit,
+    Failure,
+    Measured,
+    MeasuredConfiguration,
+    Outcome,
+    Report,
+    Versions,
+)
 from fuselight.shared.report.tuned import Tuned, TunedResult, TuneOutcome
 from fuselight.shared.version import version
 from fuselight_server.base.formatting import format_place
@@ -20,11 +28,7 @@ from fuselight_server.explain.benchmarks.timing_stats import clock_of, range_of,
 from fuselight_server.explain.findings.common.counts import break_groups, counts
 from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow, TimedConfiguration
-
-if TYPE_CHECKING:
-    from fuselight.remote.run_client import RemoteAnswer
-    from fuselight.shared.report import MeasuredConfiguration
-    from fuselight_server.sweep.tasks import SweepTask
+from fuselight_server.sweep.tasks import SweepTask
 
 _UNKNOWN = "unknown"
 _MAX_PROBLEMS = 3

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit
+from fuselight.shared.report.tuned import TunedResult
+from fuselight_server.sweep.engines import Engine, TaskOutcome
 from fuselight_server.sweep.row_of_report import row_of_answer, tuned_result_of
 from fuselight_server.sweep.rows import RowStatus, SweepRow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fuselight.shared.report.tuned import TunedResult
-    from fuselight_server.sweep.engines import Engine, TaskOutcome
-    from fuselight_server.sweep.tasks import SweepTask
+from fuselight_server.sweep.tasks import SweepTask
 
 ATTEMPTS = 2
 _DIED = "signal"

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight.shared.report import Versions
-    from fuselight_server.base.finding import Finding
+from fuselight.shared.report import Versions
+from fuselight_server.base.finding import Finding
 
 _REMOVED = (
     re.compile(r"module '(?P<owner>torch[\w.]*)' has no attribute '(?P<name>\w+)'"),

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Frame, Kernel, Location, Recompile, Report
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.jobs.comparison.model import FunctionChange, FunctionFacts
+from fuselight_server.upgrades.model import SideReports
 from fuselight_server.upgrades.paths import STANDARD_PATHS, InstalledPaths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Frame, Kernel, Location, Recompile, Report
-    from fuselight_server.upgrades.model import SideReports
 
 _COUNTER = re.compile(r"_\d+$")
 """Of a kernel's name: its position in the generated code."""

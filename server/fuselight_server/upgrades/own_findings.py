@@ -5,21 +5,17 @@ Invariant: each stands on a line of the user's source, and says with which relea
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Deprecation, ReleaseCall, Report, Tier, Versions
 from fuselight_server.base.finding import Finding, Span
 from fuselight_server.base.formatting import format_count, format_time
 from fuselight_server.explain.findings.common.catalogue import CATALOGUE, link
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FunctionChange
+from fuselight_server.upgrades.model import SideReports
 from fuselight_server.upgrades.numerics import compared_calls, error_text, result_change, result_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.upgrades.model import SideReports
-    from fuselight_server.upgrades.times import TimeDifference
+from fuselight_server.upgrades.times import TimeDifference
 
 RESULTS, KERNELS, DEPRECATED, SLOWER = "FL931", "FL932", "FL933", "FL934"
 _MAX_LINES = 5

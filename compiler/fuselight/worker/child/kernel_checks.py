@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
+from fuselight.adapters.triton_api.launches.record import LaunchSummary
 from fuselight.adapters.triton_api.launches.stand_in import has_kernels
 from fuselight.capture.calls.calls import PlannedCall
 from fuselight.capture.calls.rungs import DirectiveFault, Ladder
@@ -26,11 +27,8 @@ from fuselight.worker.child.forked_answer import forked_answer
 from fuselight.worker.child.kernel_calls import eager_call, mismatches_of
 from fuselight.worker.child.kernel_launches import VariedResult
 from fuselight.worker.child.reference_comparison import NoReferenceError
+from fuselight.worker.child.state import RunState
 from fuselight.worker.child.varied_launches import HARD_SECONDS, VariedLaunches
-
-if TYPE_CHECKING:
-    from fuselight.adapters.triton_api.launches.record import LaunchSummary
-    from fuselight.worker.child.state import RunState
 
 MAX_REAL_BYTES = 1 << 30
 """Tensors of a directive that take more get no memory where the program has Triton kernels: they are fake."""

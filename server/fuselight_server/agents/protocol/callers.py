@@ -8,13 +8,11 @@ from __future__ import annotations
 import collections
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fuselight_server.agents.protocol.revisions import ProtocolClient
+from fuselight_server.agents.protocol.revisions import ProtocolClient
 
 _KEY = "allow"
 """Name of the question, and of the field of its form."""

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
+from fuselight_server.agents.protocol.conversation import AgentConversation
 from fuselight_server.agents.protocol.messages import MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from fuselight_server.agents.protocol.conversation import AgentConversation
 
 _MAX_WAITING = 256
 """Lines that are read before they are taken: a client that sends faster waits."""

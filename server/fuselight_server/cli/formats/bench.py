@@ -6,11 +6,12 @@ Invariant: a measured time carries its spread, and an estimate its `~`; nothing 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.configurations import configuration_title
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import (
     format_estimate,
     format_percent,
@@ -19,6 +20,7 @@ from fuselight_server.base.formatting import (
     format_spread,
     format_time,
 )
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.formats.text_parts import (
     finding_line,
@@ -28,28 +30,22 @@ from fuselight_server.cli.formats.text_parts import (
 )
 from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
 from fuselight_server.commands.notebook_lines import cell_of
+from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import exports, words
 from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label, on_page
 from fuselight_server.explain.benchmarks.page import Around, View, page
+from fuselight_server.explain.benchmarks.page_types import (
+    AccuracyCell,
+    ConfigurationRow,
+    KernelRow,
+    MeasuredPage,
+    PagePlace,
+    ProfileDetails,
+    VerdictLine,
+    WallPart,
+)
 from fuselight_server.explain.benchmarks.timing_stats import clock_of, has_times, shown_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
-    from fuselight_server.explain.benchmarks.page_types import (
-        AccuracyCell,
-        ConfigurationRow,
-        KernelRow,
-        MeasuredPage,
-        PagePlace,
-        ProfileDetails,
-        VerdictLine,
-        WallPart,
-    )
 
 _LEGEND = (
     "time: median of one call ± half the interquartile range; unsteady: it varies too much to rely on; "

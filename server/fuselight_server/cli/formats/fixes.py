@@ -6,23 +6,20 @@ Invariant: each remedy that was considered has one row, which says what became o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight_server.base.diff_text import name_in
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import RemedyState, advised
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
 from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome, FixStatus
 from fuselight_server.commands.sources import shown_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.terminal import Terminal
 
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@@": "cyan", "-": "red", "+": "green"}
 _HEADER = ("place", "code", "fix", "result", "why")

@@ -5,13 +5,22 @@ Invariant: the rows of a peak add up to it; what is not listed is summed in a la
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count, format_size
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.text_parts import shown_line
-from fuselight_server.jobs.memory.model import TensorOrigin
+from fuselight_server.jobs.memory.model import (
+    DeviceMemory,
+    HeldTensors,
+    JobMemory,
+    MemoryGrowth,
+    ProcessMemory,
+    TensorOrigin,
+)
 from fuselight_server.jobs.memory.words import (
     ORIGINS,
     device_in_words,
@@ -22,18 +31,6 @@ from fuselight_server.jobs.memory.words import (
     row_in_words,
     steps_in_words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.jobs.memory.model import (
-        DeviceMemory,
-        HeldTensors,
-        JobMemory,
-        MemoryGrowth,
-        ProcessMemory,
-    )
 
 _MAX_PROCESSES = 8
 _MAX_ROWS = 10

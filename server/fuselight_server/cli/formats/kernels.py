@@ -10,9 +10,10 @@ import dataclasses
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.report import GeneratedGraph, Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
@@ -22,10 +23,12 @@ from fuselight_server.base.formatting import (
     format_percent,
     format_size,
 )
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.formats.own_kernels import own_kernels_json, print_own_kernels
 from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
 from fuselight_server.commands.notebook_lines import NamedLine, cell_of, in_words
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.kernels.fusion import sentence, why
 from fuselight_server.explain.kernels.shares import Folded, costs_by_line, fold, place_of
@@ -35,11 +38,6 @@ from fuselight_server.explain.kernels.summary import (
     resources,
     target_summary,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import GeneratedGraph, Report
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.outcome import CheckOutcome
 
 
 @dataclass(frozen=True)

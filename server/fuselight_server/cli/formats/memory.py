@@ -6,14 +6,19 @@ Invariant: the rows of a peak add up to it; what is not listed is summed in a la
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.report import Device, HeldMemory, Location, MemoryEstimate, MemoryPeak, Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count, format_percent, format_size
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.json import problems_as_json
 from fuselight_server.cli.formats.memory_page import MemoryPage
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line, target_name
+from fuselight_server.commands.memory import MemoryOutcome
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.memory.fit import LargestBatch, fit_of
 from fuselight_server.explain.memory.modules import module_rows
@@ -37,14 +42,6 @@ from fuselight_server.explain.memory.words import (
     use_in_words,
     useful_savings,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import Device, HeldMemory, Location, MemoryEstimate, MemoryPeak, Report
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.memory import MemoryOutcome
-    from fuselight_server.commands.outcome import CheckOutcome
 
 _MAX_ROWS = 10
 _MAX_CHANGES = 5

@@ -8,20 +8,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.report import OperatorPath, Report
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.kernels.operators import LEVELS, counts, lacks, operators_at, short
 from fuselight_server.explain.kernels.shares import place_of
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import OperatorPath, Report
-    from fuselight_server.base.finding import SourceLine
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.outcome import CheckOutcome
 
 _MAX_CALLS = 60
 """Calls that are printed of one target."""

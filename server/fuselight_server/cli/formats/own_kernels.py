@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.report import OwnKernel, Report
 from fuselight_server.base.formatting import format_place
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.kernels.own_kernels import (
     by_function,
@@ -16,10 +18,6 @@ from fuselight_server.explain.kernels.own_kernels import (
     specialization,
     varied_words,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import OwnKernel, Report
-    from fuselight_server.base.terminal import Terminal
 
 
 def print_own_kernels(report: Report, terminal: Terminal, asm: str | None) -> None:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.foreign_files import write_whole
 from fuselight_server.base.formatting import format_count, format_target
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.json import problems_as_json
 from fuselight_server.cli.formats.text_parts import print_problems
+from fuselight_server.commands.repro import Fault, ReproOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.runs.planning import MAIN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.repro import Fault, ReproOutcome
 
 _MODE = 0o644
 _UNSAFE = re.compile(r"\W+")

@@ -5,17 +5,13 @@ Invariant: how many calls were compared, and how much of the time that took, is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from fuselight.shared.report import FirstNonFinite, Location, Shadow, ShadowedCall
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.result_verdicts import AS_EAGER, NOT_COMPARED
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.commands.sources import shown_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import FirstNonFinite, Location, Shadow, ShadowedCall
-    from fuselight_server.base.terminal import Terminal
 
 _MAX_STEPS = 8
 """Calls of a function whose errors are printed."""

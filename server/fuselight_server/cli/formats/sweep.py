@@ -5,7 +5,7 @@ Invariant: a measured time carries its spread, and nothing is shown by color alo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight_server.base.formatting import (
     format_count,
@@ -15,14 +15,10 @@ from fuselight_server.base.formatting import (
     format_spread,
     format_time,
 )
+from fuselight_server.base.terminal import Terminal
+from fuselight_server.sweep.comparison import SweepComparison
 from fuselight_server.sweep.rows import RowStatus, SweepJob, SweepRow, TimedConfiguration
 from fuselight_server.sweep.summary import CauseCount, summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.sweep.comparison import SweepComparison
 
 _STYLES = {
     RowStatus.DONE: "green",

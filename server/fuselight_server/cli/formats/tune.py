@@ -6,26 +6,22 @@ Invariant: nothing is shown by color alone, and the data has everything that the
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report import TuneOutcome
 from fuselight_server.base.formatting import format_ratio, format_spread, format_time
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.text_parts import print_machine, print_measured_heading, print_notes
 from fuselight_server.commands.notebook_cells import CellNames, cell_names
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.tune import TargetSearch
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.pages.document import standalone_page
 from fuselight_server.explain.searches.page import Surroundings, page
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.tune import TargetSearch
-    from fuselight_server.explain.searches.page_types import CandidateRow, KnobRow, TunedPage
+from fuselight_server.explain.searches.page_types import CandidateRow, KnobRow, TunedPage
 
 SCHEMA = 1
 _LEGEND = (

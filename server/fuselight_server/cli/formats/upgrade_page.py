@@ -6,8 +6,9 @@ Invariant: the look, search and sort are those of the page of a sweep; no text o
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.upgrade import (
     HEADINGS,
@@ -18,6 +19,7 @@ from fuselight_server.cli.formats.upgrade import (
     target_name,
 )
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.upgrade import UpgradeOutcome
 from fuselight_server.explain.pages.document import static_page
 from fuselight_server.explain.pages.parts import (
     ROWS,
@@ -31,14 +33,8 @@ from fuselight_server.explain.pages.parts import (
     search_bar,
 )
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
+from fuselight_server.upgrades.model import TargetComparison
 from fuselight_server.upgrades.numerics import result_change
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.upgrade import UpgradeOutcome
-    from fuselight_server.upgrades.model import TargetComparison
 
 
 def upgrade_as_page(outcome: UpgradeOutcome) -> str:

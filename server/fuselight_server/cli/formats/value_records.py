@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import format_count, format_target
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.commands.value_records import CallPair, Likeness, RecordingComparison, ValuePair
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.terminal import Terminal
 
 _MAX_CALLS = 12
 _MAX_VALUES = 4

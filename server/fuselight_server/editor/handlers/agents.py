@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import AttachmentAddress
-    from fuselight_server.editor.messages.params import FolderParams
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import AttachmentAddress
+from fuselight_server.editor.messages.params import FolderParams
 
 
 async def agent_address(server: Server, _params: FolderParams) -> AttachmentAddress:

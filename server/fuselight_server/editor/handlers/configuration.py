@@ -6,23 +6,20 @@ interpreter or environment changed are stopped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
 from fuselight_server.base.settings import Settings, parse_settings
 from fuselight_server.base.store import Store
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.params import FolderParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.run_ends import INTERPRETER_CHANGED
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.target_device import choose
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.params import FolderParams
 
 SECTION = "fuselight"
 CHOOSE_DEVICE = "fuselight.chooseDevice"

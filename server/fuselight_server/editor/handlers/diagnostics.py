@@ -5,19 +5,15 @@ Invariant: the diagnostics of a file are a function of the state; the same list 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from lsprotocol import types
 
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.shown_findings import path_is_file, shown_findings
 from fuselight_server.editor.results.untraced import untraced_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.editor.handlers.server import Server
 
 
 def publish(server: Server, published: dict[str, list[types.Diagnostic]], paths: Iterable[str]) -> None:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.store import REPORT, TESTS, Store
 from fuselight_server.editor.handlers.files import file_changed, known_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.state import State
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.session.state import State
 
 SECONDS = 2.0
 """Between two looks."""

@@ -7,19 +7,16 @@ ends the process.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from pygls.exceptions import JsonRpcException
 
 from fuselight.doctor import Check, Status
 from fuselight_server.base.markdown import plain
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.params import FolderParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.consent import NEVER
 from fuselight_server.execution import doctor
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.params import FolderParams
 
 
 async def examine(server: Server, params: FolderParams) -> str:

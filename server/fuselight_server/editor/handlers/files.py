@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight_server.base.files import within
 from fuselight_server.base.store import FOLDER, REPORT, TESTS, Store
 from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import TargetChanged
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.state import State
 from fuselight_server.explain.benchmarks.history import take_along
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import TargetChanged
-    from fuselight_server.editor.session.state import State
 
 _SUFFIXES = (".py", ".ipynb")
 _OURS = (REPORT, TESTS)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_target
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.results.target_lens import RUN
 from fuselight_server.editor.session.fix_menu import FixMenu, MenuEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.fix_offers import FixOffer
+from fuselight_server.editor.session.fix_offers import FixOffer
 
 FindingDiagnostic: TypeAlias = "tuple[Finding, types.Diagnostic]"
 APPLY = "fuselight.server.applyFix"

@@ -6,24 +6,22 @@ Invariant: an edit leaves this module only for a fix that `FixMenu` lets pass; e
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from fuselight_server.editor.handlers.fix_actions import APPLY, APPLY_ALL, command_of, menu_of
 from fuselight_server.editor.handlers.protocol import PREVIEW_FIX
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import FixPreview
 from fuselight_server.editor.presenters.text_edits import previewed_file, workspace_edit
 from fuselight_server.editor.session.fix_menu import CHANGED, title_of
+from fuselight_server.editor.session.fix_offers import FixOffer
 from fuselight_server.editor.session.verifications import announced
+from fuselight_server.fixes.verification.attempts import Attempt
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import FixPreview
-    from fuselight_server.editor.session.fix_offers import FixOffer
-    from fuselight_server.fixes.verification.attempts import Attempt
 _RESOLVE_SECONDS = 5.0
 """How long a chosen fix may take before its verification goes on as a command."""
 

@@ -7,16 +7,19 @@ never with an error.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_place, format_target
 from fuselight_server.editor.handlers.protocol import Written, written_page
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.params import GraphsParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.report_nodes import shown_results
 from fuselight_server.editor.results.drawn_graphs import drawn_graphs, no_graphs
 from fuselight_server.editor.results.lens_facts import kernel_summary
 from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.graphs import Box, Member
 from fuselight_server.explain.graphs.folding import LISTED
 from fuselight_server.explain.graphs.page_types import (
     GraphArrow,
@@ -28,12 +31,6 @@ from fuselight_server.explain.graphs.page_types import (
     LineRange,
     OfferedTarget,
 )
-
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Span
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.params import GraphsParams
-    from fuselight_server.explain.graphs import Box, Member
 
 
 def answer(server: Server, params: GraphsParams) -> Written:

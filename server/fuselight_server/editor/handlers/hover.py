@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight_server.base.finding import rank
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.finding_hover import explanations_of
 from fuselight_server.editor.results.kernel_hover import kernel_tables, measured_tables
 from fuselight_server.editor.results.shown_findings import ShownFinding, shown_findings
 from fuselight_server.editor.results.target_hover import forecasts, frames, predictions, targets
 from fuselight_server.editor.results.traced_values import values_at
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
 
 
 async def hover(server: Server, params: types.HoverParams) -> types.Hover | None:

@@ -5,21 +5,17 @@ Invariant: only the requested lines are looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.markdown import plain
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import captured_files, knowing
 from fuselight_server.editor.results.memory import LineMemory, MemoryResult, saved_lines
 from fuselight_server.editor.results.memory_words import line_hint, line_words
 from fuselight_server.editor.results.shape_hints import ShapeHint, ShapeHints
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.snapshot import Document
 
 _MAX_LINES = 5_000
 """Lines of one request: an editor asks for those that it shows."""

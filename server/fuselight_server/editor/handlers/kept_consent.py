@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.consent_store import ConsentAnswer, ConsentStore
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.session.consent import LATER, NEVER
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.state import Folder
-    from fuselight_server.editor.session.ui import Question, Ui
+from fuselight_server.editor.session.state import Folder
+from fuselight_server.editor.session.ui import Question, Ui
 
 LOOK_SECONDS = 1.0
 """Between two looks at the store while a question is open."""

@@ -5,13 +5,23 @@ Invariant: a kernel that is no longer available is answered with a text that say
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GeneratedGraph, Kernel, Rung, Tier
 from fuselight_server.base.formatting import format_estimate, format_target
 from fuselight_server.editor.handlers.own_kernel_documents import own_entries, own_text, removed_text
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import (
+    KernelEntries,
+    KernelEntry,
+    KernelLines,
+    KernelLink,
+    KernelText,
+)
+from fuselight_server.editor.messages.params import KernelDocumentParams, KernelLinesParams, KernelsAtParams
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.lens_facts import shown_benchmarks, shows_estimates
 from fuselight_server.editor.results.line_heat import line_levels
 from fuselight_server.execution.runs.keys import Key
@@ -21,6 +31,7 @@ from fuselight_server.explain.kernels.documents import (
     SOURCE,
     STAGES,
     WRAPPER,
+    KernelDocument,
     compiled,
     compiles,
     document,
@@ -29,25 +40,6 @@ from fuselight_server.explain.kernels.documents import (
     key_of,
 )
 from fuselight_server.explain.kernels.own_kernels import OWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import (
-        KernelEntries,
-        KernelEntry,
-        KernelLines,
-        KernelLink,
-        KernelText,
-    )
-    from fuselight_server.editor.messages.params import (
-        KernelDocumentParams,
-        KernelLinesParams,
-        KernelsAtParams,
-    )
-    from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.explain.kernels.documents import KernelDocument
 
 LISTED = 500
 """Kernels that are offered at once."""

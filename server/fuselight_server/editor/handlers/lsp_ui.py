@@ -6,7 +6,7 @@ Invariant: what is shown is read from the state at that moment, and is sent agai
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from lsprotocol import types
 
@@ -14,20 +14,16 @@ from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.editor.handlers.diagnostics import publish
 from fuselight_server.editor.handlers.kept_consent import KeptConsent
 from fuselight_server.editor.handlers.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.status import TimedRunNotifications, statuses
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
+from fuselight_server.editor.messages.answers import ConfirmRun, FileChanged, FolderStatus
 from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.shown_findings import path_is_file
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.ui import Question, agents_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import ConfirmRun, FileChanged, FolderStatus
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.state import Folder
-    from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.keys import Key
 
 _MAX_TEXTS = 20
 """Texts of kernels that are kept current."""

@@ -6,21 +6,17 @@ Invariant: an action is offered only with an edit that applies to the current te
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.handlers.fix_commands import version_of
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.presenters.text_edits import workspace_edit
 from fuselight_server.editor.results.memory import changed_texts
 from fuselight_server.editor.results.memory_words import edit_words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.snapshot import Document
 
 
 def memory_actions(server: Server, document: Document, first: int, last: int) -> Iterator[types.CodeAction]:

@@ -6,20 +6,17 @@ sees the URI of a cell, and a client never gets a line of a notebook's module. W
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
 from fuselight.shared.report import file_name
+from fuselight_server.editor.session.notebooks import Notebook, OpenNotebooks
 from fuselight_server.source.notebooks import words
 from fuselight_server.source.notebooks.edits import CellEdit, NoCellEditError, cell_edit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.session.notebooks import Notebook, OpenNotebooks
-    from fuselight_server.source.notebooks.module import ModuleCell
+from fuselight_server.source.notebooks.module import ModuleCell
 
 Json = Any
 """A value of JSON's own types."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.formatting import format_target
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import KernelEntry, KernelLink, KernelText
+from fuselight_server.editor.messages.params import KernelDocumentParams, KernelsAtParams
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.own_kernels import placed_kernels
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.kernels.documents import SOURCE, STAGES, KernelDocument
@@ -21,14 +25,6 @@ from fuselight_server.explain.kernels.own_documents import (
 from fuselight_server.explain.kernels.own_kernels import OWN, launches_words, short_specialization
 from fuselight_server.explain.kernels.own_kernels import find as find_own
 from fuselight_server.explain.kernels.own_kernels import key_of as own_key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import KernelEntry, KernelLink, KernelText
-    from fuselight_server.editor.messages.params import KernelDocumentParams, KernelsAtParams
-    from fuselight_server.editor.results.captures import CaptureResult
 
 
 def own_entries(server: Server, path: str, params: KernelsAtParams) -> Iterator[KernelEntry]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import ReportTree
+from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
 from fuselight_server.editor.presenters.report_nodes import (
@@ -16,11 +18,6 @@ from fuselight_server.editor.presenters.report_nodes import (
     with_further_results,
 )
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import ReportTree
-    from fuselight_server.editor.messages.params import ReportTreeParams
 
 
 async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:

@@ -5,26 +5,23 @@ Invariant: it runs because the user asked for it and agreed to runs of the targe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import view_name
 from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.target_at import UNSAVED
 from fuselight_server.editor.handlers.views import write_and_show
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
+from fuselight_server.editor.session.repros import SmallProgramText
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.repros import SmallProgramText
 
 WRITE_REPRO = "fuselight.server.repro"
 _NO_INTERPRETER = "No Python interpreter was found: set `fuselight.interpreter` to one that has torch."

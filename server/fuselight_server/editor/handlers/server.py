@@ -13,8 +13,9 @@ import inspect
 import logging
 import platform
 import threading
+from collections.abc import Callable, Coroutine, Iterator
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
@@ -27,17 +28,13 @@ from fuselight_server.base.background import BackgroundTasks, trace_of
 from fuselight_server.editor.handlers.notebook_messages import CellMessages
 from fuselight_server.editor.handlers.protocol import Protocol as WireProtocol
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.snapshot import Snapshot
+from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.editor.session.notebooks import OpenNotebooks
+from fuselight_server.editor.session.repros import ReproSession
 from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Ui
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-
-    from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.editor.session.analysis import Analysis
-    from fuselight_server.editor.session.repros import ReproSession
-    from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.keys import Key
 
 COMMAND_SECONDS = 3.0
 """How long a client waits for a command: Emacs gives up after 10 seconds."""

@@ -8,22 +8,19 @@ each search, that began, moved on, ended, is of another text now or has its line
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight.shared.report import Tier
 from fuselight.shared.worker_launch import platform_problem
 from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED, TUNED_CHANGED
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import FolderState, FolderStatus, TargetChanged
 from fuselight_server.editor.results.run_progress import describe, results_summary
+from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.target_device import choose
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import FolderState, FolderStatus, TargetChanged
-    from fuselight_server.editor.session.state import Folder
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Running
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Running
 
 
 def statuses(server: Server) -> list[FolderStatus]:

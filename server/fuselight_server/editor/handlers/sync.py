@@ -6,20 +6,16 @@ The session owns the order in which its parts take an event in (`session/documen
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from lsprotocol import types
 
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.notebooks import Notebook, OpenCell
 from fuselight_server.source.document import SourceDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.source.text_changes import Change
 
 
 def opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:

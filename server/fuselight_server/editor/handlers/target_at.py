@@ -6,16 +6,14 @@ Invariant: the answer depends on the source alone, so that it is the same with l
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.answers import TargetAt
+from fuselight_server.editor.messages.params import TargetAtParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.execution.runs.planning import MAIN
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import TargetAt
-    from fuselight_server.editor.messages.params import TargetAtParams
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 
 def answer(server: Server, params: TargetAtParams) -> TargetAt:

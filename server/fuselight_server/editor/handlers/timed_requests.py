@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fuselight.shared.report import Tier
 from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.protocol import Written, written_page
+from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.target_at import NoTargetError, asked_target
+from fuselight_server.editor.messages.answers import StartAnswer
+from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.run_progress import WAITING, describe
+from fuselight_server.editor.results.timed_words import TimedWords
+from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.source.reading import Reading
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from fuselight.shared.report import Tier
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import StartAnswer
-    from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.results.timed_words import TimedWords
-    from fuselight_server.editor.results.tunings import TuningResult
-    from fuselight_server.source.reading import Reading
-
-    Start = Callable[[Server, dict[str, Any], Reading, str], StartAnswer]
-    """Starts a run of the target with this name once the settings are known, which say what is measured, and how."""
+Start = Callable[[Server, dict[str, Any], Reading, str], StartAnswer]
+"""Starts a run of the target with this name once the settings are known, which say what is measured, and how."""
 
 
 @dataclass(frozen=True)

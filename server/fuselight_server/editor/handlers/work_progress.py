@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
+from fuselight_server.editor.handlers.server import Server
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import TypeAlias
-
-    from fuselight_server.editor.handlers.server import Server
-
-    Progress: TypeAlias = (
-        types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
-    )
+Progress: TypeAlias = types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
 
 Identity = TypeVar("Identity", bound=Hashable)
 """What distinguishes the works."""

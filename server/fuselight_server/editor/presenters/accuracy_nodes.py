@@ -5,12 +5,16 @@ Invariant: what was not compared is listed, with the reason; each place is where
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import ComparedCall, Location, ResultComparison, TriedSetting
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import format_count, format_ratio, format_target
+from fuselight_server.editor.messages.answers import ReportNode
+from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
+from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.accuracy_words import accuracy_summary
 from fuselight_server.editor.results.lens_facts import format_where
 from fuselight_server.explain.findings.common.result_words import (
@@ -22,14 +26,6 @@ from fuselight_server.explain.findings.common.result_words import (
     setting_text,
 )
 from fuselight_server.source.positions import span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import ComparedCall, Location, ResultComparison, TriedSetting
-    from fuselight_server.editor.messages.answers import ReportNode
-    from fuselight_server.editor.presenters import convert
-    from fuselight_server.editor.results.accuracy import AccuracyResult
 
 
 @dataclass(frozen=True)

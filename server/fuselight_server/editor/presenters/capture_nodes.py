@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Compile, Graph, Location, Recompile, Report
 from fuselight_server.base.finding import SourceLine, Span, rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_place
+from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters.tree_nodes import LISTED, NodeMaker
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.lens_facts import format_where, with_state
+from fuselight_server.editor.results.refused_fixes import RefusedFix
 from fuselight_server.editor.results.target_lens import inputs_words
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
@@ -25,12 +28,6 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
 )
 from fuselight_server.source.positions import resumption, span
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.messages.answers import ReportNode
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.editor.results.refused_fixes import RefusedFix
 
 
 @dataclass(frozen=True)

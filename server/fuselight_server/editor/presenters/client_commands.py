@@ -6,8 +6,10 @@ translated here alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from fuselight_server.editor.messages.client_features import ClientFeatures
+from fuselight_server.editor.presenters.lens import Lens
 from fuselight_server.editor.results.lens_facts import (
     ASK_BENCHMARK,
     ASK_TUNE,
@@ -19,12 +21,6 @@ from fuselight_server.editor.results.lens_facts import (
     SHOW_TUNING,
     TUNE,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.editor.messages.client_features import ClientFeatures
-    from fuselight_server.editor.presenters.lens import Lens
 
 OF_SERVER = "fuselight.server."
 """Begins the commands that the server answers."""

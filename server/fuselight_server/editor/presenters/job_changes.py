@@ -5,23 +5,20 @@ Invariant: compile times are of one run each, so a difference within the noise i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight_server.base.formatting import format_count, format_time
 from fuselight_server.editor.presenters.job_page_types import JobChange, JobChanges
-from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.presenters.job_sections import JobView
-    from fuselight_server.jobs.comparison.model import (
-        CacheChange,
-        FindingChange,
-        FunctionChange,
-        FunctionFacts,
-        JobComparison,
-    )
+from fuselight_server.editor.presenters.job_sections import JobView
+from fuselight_server.jobs.comparison.model import (
+    CacheChange,
+    ChangeVerdict,
+    FindingChange,
+    FindingState,
+    FunctionChange,
+    FunctionFacts,
+    JobComparison,
+)
 
 MAX_CHANGES = 200
 _ORDER = (ChangeVerdict.REGRESSION, ChangeVerdict.IMPROVEMENT, ChangeVerdict.CHANGE)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fuselight.shared.report.visible import visible
+from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.lens_facts import (
     LONGEST,
     SHOW_JOB,
     SHOW_KERNEL,
+    Info,
     line_facts,
     shorten,
     with_state,
 )
 from fuselight_server.editor.results.own_kernels import own_kernel_facts
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.editor.results.target_lens import UNPARSED, TargetLens, unparsed_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
-    from fuselight_server.editor.results.lens_facts import Info
-    from fuselight_server.editor.results.snapshot import Snapshot
 
 _LONGEST_NAME = 30
 """Characters of the name of a job."""

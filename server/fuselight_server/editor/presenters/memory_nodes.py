@@ -6,10 +6,13 @@ Invariant: the rows of a peak add up to it; each place is where the line is now.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak, TriedEdit
 from fuselight_server.base.formatting import format_count, format_size
+from fuselight_server.editor.messages.answers import ReportNode
+from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
+from fuselight_server.editor.results.memory import MemoryResult
 from fuselight_server.editor.results.memory_words import edit_words, memory_summary
 from fuselight_server.explain.memory.words import (
     NOTES,
@@ -20,12 +23,6 @@ from fuselight_server.explain.memory.words import (
     use_in_words,
 )
 from fuselight_server.source.positions import span
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak, TriedEdit
-    from fuselight_server.editor.messages.answers import ReportNode
-    from fuselight_server.editor.presenters import convert
-    from fuselight_server.editor.results.memory import MemoryResult
 
 
 @dataclass(frozen=True)

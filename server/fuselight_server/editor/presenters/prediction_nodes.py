@@ -5,19 +5,15 @@ Invariant: every entry says that it is predicted; what an ignore comment silence
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_place
 from fuselight_server.commands.findings import without_ignored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.messages.answers import ReportNode
-    from fuselight_server.editor.presenters.tree_nodes import NodeMaker
-    from fuselight_server.editor.results.predictions import Prediction
-    from fuselight_server.source.reading import Reading
+from fuselight_server.editor.messages.answers import ReportNode
+from fuselight_server.editor.presenters.tree_nodes import NodeMaker
+from fuselight_server.editor.results.predictions import Prediction
+from fuselight_server.source.reading import Reading
 
 
 def prediction_nodes(

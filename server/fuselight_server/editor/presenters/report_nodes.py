@@ -6,12 +6,13 @@ order as long as the same kinds of facts are known.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_target
+from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.accuracy_nodes import accuracy_node
 from fuselight_server.editor.presenters.capture_nodes import (
@@ -31,10 +32,14 @@ from fuselight_server.editor.presenters.capture_nodes import (
 from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.memory_nodes import memory_node
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
+from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.accuracy_words import accuracy_summary
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.jobs import JobResult
 from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.memory import MemoryResult
 from fuselight_server.editor.results.memory_words import memory_summary
+from fuselight_server.editor.results.refused_fixes import RefusedFix
 from fuselight_server.editor.results.run_ends import NOUNS, RunEnds
 from fuselight_server.editor.results.snapshot import ResultsByTier
 from fuselight_server.editor.results.target_lens import summary
@@ -42,15 +47,6 @@ from fuselight_server.editor.results.target_result import Results
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.failures import short_end
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight_server.editor.messages.answers import ReportNode
-    from fuselight_server.editor.results.accuracy import AccuracyResult
-    from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.editor.results.memory import MemoryResult
-    from fuselight_server.editor.results.refused_fixes import RefusedFix
 
 
 @dataclass(frozen=True)

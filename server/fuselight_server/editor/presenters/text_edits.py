@@ -5,19 +5,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
 
 from lsprotocol import types
 
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Span
+from fuselight_server.editor.messages.answers import PreviewedFile
+from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.presenters import convert
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from fuselight_server.editor.messages.answers import PreviewedFile
-    from fuselight_server.editor.messages.client_features import ClientFeatures
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 

@@ -6,20 +6,17 @@ that failed leaves the result before it as it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from fuselight.shared.report import Report, ResultComparison
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings_of_results
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.source.positions import Places, locations, span, tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Report, ResultComparison
-    from fuselight_server.execution.runs.keys import Key
 
 
 @dataclass

@@ -5,9 +5,9 @@ Invariant: a target is said to be as eager mode only for the calls that were com
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fuselight.shared.report import ResultComparison
 from fuselight_server.base.result_verdicts import AS_EAGER, NOT_COMPARED
+from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats, end_in_words, format_where
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.explain.benchmarks.words import failed
@@ -17,10 +17,6 @@ from fuselight_server.explain.findings.common.result_words import (
     results_in_words,
 )
 from fuselight_server.explain.findings.failures import short_end
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import ResultComparison
-    from fuselight_server.editor.results.accuracy import AccuracyResult
 
 
 def accuracy_info(result: AccuracyResult, *, is_running: bool) -> Info:

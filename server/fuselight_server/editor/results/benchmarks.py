@@ -6,25 +6,21 @@ as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from fuselight.shared.report import Failure, MeasuredConfiguration, Report
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.editor.results.target_result import LineResult, Row
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.benchmarks.history import BenchmarkRun
 from fuselight_server.explain.benchmarks.page import Drawn, places_of
 from fuselight_server.explain.benchmarks.profile import LineTime, times_by_line
 from fuselight_server.explain.benchmarks.timing_stats import has_times, shown_of
 from fuselight_server.explain.findings import findings_of_measured
 from fuselight_server.source.positions import Places, locations, span, tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Failure, MeasuredConfiguration, Report
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun
-
 
 MeasuredRow = Row[LineTime]
 

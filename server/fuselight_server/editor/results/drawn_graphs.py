@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from fuselight.shared.report import Location
+from fuselight_server.base.finding import Span
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.lens_facts import STALE
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.graphs import fold, picture
+from fuselight_server.explain.graphs import Picture, fold, picture
 from fuselight_server.source.positions import span
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Location
-    from fuselight_server.base.finding import Span
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.explain.graphs import Picture
-
-    ReadLine = Callable[[str, int], str | None]
+ReadLine = Callable[[str, int], str | None]
 
 
 def drawn_graphs(result: CaptureResult, kernels: KernelResult | None, read_line: ReadLine) -> Picture:

@@ -7,17 +7,14 @@ no facts until its text is the text of the run again.
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fuselight.shared.report import Branch, Fact, FileFacts, TracedFacts
 from fuselight_server.source.line_map import LineMap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.source.text_changes import Change
 
 T = TypeVar("T", Fact, Branch)
 

@@ -5,15 +5,11 @@ Invariant: a finding is shown while its file has that text, by hash, and not at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from fuselight_server.base.files import within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.compile_tests import FailedCompileTest
+from fuselight_server.base.finding import Finding
+from fuselight_server.commands.compile_tests import FailedCompileTest
 
 
 class FailedTests(dict[str, tuple["FailedCompileTest", ...]]):

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.markdown import code_block, code_span, link, plain
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, refusals
 from fuselight_server.editor.results.input_lines import inputs_line, target_named
 from fuselight_server.editor.results.shown_findings import ShownFinding, address, message
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings.common.how_to import how_to
 from fuselight_server.explain.findings.common.text import compose, sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.snapshot import Snapshot
 
 _MAX_FIXES = 2
 """Fixes of a finding that are named before they are verified."""

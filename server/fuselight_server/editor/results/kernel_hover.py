@@ -6,9 +6,9 @@ Invariant: every number comes from a report, and one from before an edit says so
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import configuration_title
+from fuselight.shared.report import GeneratedGraph, Kernel, MeasuredLaunch
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
@@ -28,13 +28,9 @@ from fuselight_server.editor.results.lens_facts import (
     shown_benchmarks,
     shows_estimates,
 )
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.explain.benchmarks.profile import rates
 from fuselight_server.explain.kernels.summary import candidates
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import GeneratedGraph, Kernel, MeasuredLaunch
-    from fuselight_server.editor.results.snapshot import Snapshot
-
 
 LISTED = 20
 """Kernels of a line that a hover lists."""

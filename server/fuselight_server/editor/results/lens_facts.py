@@ -7,9 +7,10 @@ measured; after an edit the estimates are back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fuselight.shared.configurations import WRITTEN
 from fuselight.shared.report import Failure, Tier
@@ -23,21 +24,17 @@ from fuselight_server.base.formatting import (
     format_size,
     format_target,
 )
+from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
+from fuselight_server.editor.results.kernels import KernelResult, KernelRow
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
+from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.benchmarks.words import benchmark_times, failed, first_calls, line_summary
 from fuselight_server.explain.findings.failures import short_end
 from fuselight_server.explain.kernels.summary import target_details, target_summary
 from fuselight_server.explain.searches.words import headline, lens_words, progress_best
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
-    from fuselight_server.editor.results.kernels import KernelResult, KernelRow
-    from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.editor.results.tunings import TuningResult
 
 LONGEST = 60
 """Characters of a lens. Its tooltip and the hover of the same line have the rest."""

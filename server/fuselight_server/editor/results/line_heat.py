@@ -5,15 +5,11 @@ Invariant: a line below the first bound has no mark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from fuselight_server.editor.results.benchmarks import MeasuredResult
+from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.memory import MemoryResult, saved_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.results.kernels import KernelResult
 
 LEVELS = (0.02, 0.15, 0.4)
 """Shares from which on a line is marked as level 1, 2 or 3."""

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fuselight.shared.report import EditResults, HeldMemory, MemoryEstimate, MemoryPeak, Report, TriedEdit
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.memory.words import peak_bytes, shown_peak
 from fuselight_server.source.positions import Places, locations, span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.execution.runs.keys import Key
-
 
 LEAST_PART = 0.01
 """Of what is kept for the backward: a line that keeps less has no hint."""

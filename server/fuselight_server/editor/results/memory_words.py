@@ -5,10 +5,10 @@ Invariant: the number of the compiled form comes first, and each number says whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fuselight.shared.report import Device, MemoryEstimate, TriedEdit
 from fuselight_server.base.formatting import format_percent, format_size
 from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats, end_in_words
+from fuselight_server.editor.results.memory import LineMemory, MemoryResult
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.failures import short_end
@@ -20,10 +20,6 @@ from fuselight_server.explain.memory.words import (
     shown_peak,
     step_in_words,
 )
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Device, MemoryEstimate, TriedEdit
-    from fuselight_server.editor.results.memory import LineMemory, MemoryResult
 
 
 def memory_info(result: MemoryResult, *, is_running: bool) -> Info:

@@ -6,18 +6,14 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location, OwnKernel, Report, is_user_file
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.lens_facts import age, shorten, with_state
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.explain.kernels.own_kernels import by_function, figures, key_of, summary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.snapshot import Snapshot
 
 LONGEST = 120
 """Characters of the lens of a kernel, which has no other lens next to it."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.base.remedies import FindingRemedy
+from fuselight_server.base.finding import Finding
+from fuselight_server.base.remedies import FindingRemedy
 
 
 @dataclass(frozen=True)

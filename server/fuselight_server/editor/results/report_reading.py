@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import disk_text, split_text
+from fuselight_server.base.settings import Settings
 from fuselight_server.explain.findings import Thresholds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fuselight_server.base.settings import Settings
 
 
 def thresholds_of(settings: Settings) -> Thresholds:

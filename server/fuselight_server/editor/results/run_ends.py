@@ -5,15 +5,11 @@ Invariant: what is noted of a target is forgotten when another run of it is aske
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.keys import Key
 
 CANCELED = "canceled"
 RESTARTED = "canceled: the worker was restarted"

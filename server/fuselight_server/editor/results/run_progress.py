@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.formatting import format_count, format_place, format_target
 from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.execution.runs.queue import Running
 from fuselight_server.explain.findings.common.causes import group_by_cause
 from fuselight_server.explain.searches.words import with_best
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.execution.runs.queue import Running
 
 WAITING = "waiting for another run to end"
 """Of a run that has a worker of its own, while another such run is active."""

@@ -8,19 +8,15 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.report import Fact, FactKind, TracedValue
+from fuselight_server.editor.results.captures import CapturedFile
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.results.traced_values import fact_text, source_line
 from fuselight_server.explain.findings.common.fact_words import FactWords, holds_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.results.captures import CapturedFile
-    from fuselight_server.editor.results.snapshot import Document
 
 _LONGEST = 48
 """Characters of a hint; its tooltip has the rest."""

@@ -6,33 +6,29 @@ same one cannot disagree. Capabilities of the client arrive as plain values.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.results.failed_tests import FailedTests
+from fuselight_server.editor.results.jobs import JobResult, OpenJobs
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.memory import MemoryResult
+from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.run_ends import RunEnds
 from fuselight_server.editor.results.target_result import (
     Results,
 )
 from fuselight_server.editor.results.tunings import TuningResult
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Running
 from fuselight_server.source.document import SourceDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fuselight_server.editor.results.failed_tests import FailedTests
-    from fuselight_server.editor.results.jobs import JobResult, OpenJobs
-    from fuselight_server.editor.results.predictions import Prediction
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Running
-    from fuselight_server.source.notebooks.module import NotebookModule
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.notebooks.module import NotebookModule
+from fuselight_server.source.reading import Reading
 
 
 @dataclass

@@ -5,8 +5,6 @@ Invariant: every number comes from a report, and one from before an edit says so
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuselight.shared.report import Compile, Outcome
 from fuselight_server.base.formatting import (
     format_count,
@@ -26,16 +24,14 @@ from fuselight_server.editor.results.lens_facts import (
 )
 from fuselight_server.editor.results.memory import MemoryResult
 from fuselight_server.editor.results.memory_words import memory_summary
+from fuselight_server.editor.results.predictions import Prediction
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.editor.results.target_lens import summary
+from fuselight_server.editor.results.target_result import TargetResult
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.findings.failures import lacks_inputs
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange, folded, folded_text
 from fuselight_server.source.positions import resumption, span
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.results.predictions import Prediction
-    from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.editor.results.target_result import TargetResult
 
 LISTED = 20
 """Compiles of a function that a hover lists."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator
 
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.protocol import DirectiveLine
 from fuselight.shared.report import Inputs, Location, Rung, Tier
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import format_count, format_lines, format_target
@@ -49,21 +50,16 @@ from fuselight_server.editor.results.memory_words import memory_info
 from fuselight_server.editor.results.predictions import STARTING, Prediction
 from fuselight_server.editor.results.run_ends import NOUNS
 from fuselight_server.editor.results.run_progress import WAITING, describe
+from fuselight_server.editor.results.snapshot import Snapshot
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Running
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.counts import Counts, break_groups, counts
 from fuselight_server.explain.findings.failures import lacks_inputs, short_end
 from fuselight_server.explain.findings.forecasts.forecasts import lens_text
 from fuselight_server.source.positions import span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from fuselight.shared.protocol import DirectiveLine
-    from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.execution.runs.queue import Running
-    from fuselight_server.source.reading import StaticTarget
+from fuselight_server.source.reading import StaticTarget
 
 RUN = "fuselight.server.run"
 CANCEL = "fuselight.server.cancel"

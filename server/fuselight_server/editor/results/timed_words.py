@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight_server.editor.results.benchmarks import MeasuredResult
+from fuselight_server.editor.results.run_ends import RunEnd
 from fuselight_server.editor.results.target_result import CANCELED, ENDED_EARLY
+from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.benchmarks import words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.results.run_ends import RunEnd
-    from fuselight_server.editor.results.tunings import TuningResult
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,18 @@ same answer, one is named.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Fact, FactKind
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.markdown import code_span, plain
 from fuselight_server.editor.results.captures import CapturedFile, CaptureResult, captured_files, knowing
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.explain.findings.common.fact_words import FactWords, SeenValue, variants
 from fuselight_server.explain.findings.common.text import inputs_line
 from fuselight_server.explain.findings.conditions import OneSided, one_sided
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight_server.editor.results.snapshot import Document
 
 LISTED = 3
 """Captures with different values for the same expression that a hover lists."""

@@ -6,15 +6,13 @@ Invariant: a search says nothing about lines, so an edit of any of its files onl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from fuselight.shared.report import Failure, Report, Tuned
 from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.searches.decisions import WrittenDecision, holding_file
 from fuselight_server.source.positions import Places
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Failure, Report, Tuned
-    from fuselight_server.execution.runs.keys import Key
 
 
 @dataclass

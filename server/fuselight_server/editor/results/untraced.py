@@ -7,17 +7,13 @@ it, and no line of the function was edited since.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.results.captures import CapturedFile, captured_files
+from fuselight_server.editor.results.snapshot import Document, ResultsView
 from fuselight_server.explain.findings.common.text import inputs_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.editor.results.snapshot import Document, ResultsView
 
 LISTED = 200
 """Ranges of faded lines in a file."""

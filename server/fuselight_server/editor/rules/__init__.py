@@ -8,22 +8,17 @@ torch and compile call. Where any of that is not known there is no finding: trac
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.report import Culprit, Location, Report, Tier
+from fuselight_server.base.finding import Finding
 from fuselight_server.editor.rules.conditions import Conditions
 from fuselight_server.editor.rules.edited import EditedText
 from fuselight_server.editor.rules.functions import functions_of
-from fuselight_server.editor.rules.rules import breaks_of
+from fuselight_server.editor.rules.rules import PredictedBreak, breaks_of
 from fuselight_server.explain.findings.breaks.break_remedies import words_at
 from fuselight_server.explain.findings.breaks.break_texts import title_of
 from fuselight_server.explain.findings.common.context import Context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.rules.rules import PredictedBreak
 
 __all__ = ["predict"]
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from fuselight_server.editor.rules.functions import EditedFunction
 from fuselight_server.editor.rules.values import KnownValue, common
 from fuselight_server.source.class_sources import dotted_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.editor.rules.functions import EditedFunction
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> set[str]:

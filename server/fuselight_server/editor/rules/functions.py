@@ -10,19 +10,15 @@ from __future__ import annotations
 import ast
 import bisect
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
 from fuselight.shared.report import Branch, Fact, FileFacts, Report, TracedValue
+from fuselight_server.editor.rules.edited import EditedText, Hunk
 from fuselight_server.editor.rules.values import KnownValue, common, value_of
 from fuselight_server.source.chunks import Memory, cut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight_server.editor.rules.edited import EditedText, Hunk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

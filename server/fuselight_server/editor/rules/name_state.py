@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight_server.editor.rules.function_facts import bound_names, parameter_facts
+from fuselight_server.editor.rules.functions import EditedFunction
 from fuselight_server.editor.rules.values import KnownValue, common
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.editor.rules.functions import EditedFunction
 
 State = tuple[dict[str, "KnownValue | None"], frozenset[str]]
 

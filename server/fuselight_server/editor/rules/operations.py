@@ -7,15 +7,12 @@ that of the version. tests/worker/editor/test_predictions.py compares each with 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Severity
+from fuselight_server.editor.rules.conditions import Conditions
 from fuselight_server.editor.rules.functions import DISABLED
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.rules.conditions import Conditions
-    from fuselight_server.editor.rules.inference import Scope
-    from fuselight_server.editor.rules.values import KnownValue
+from fuselight_server.editor.rules.inference import Scope
+from fuselight_server.editor.rules.values import KnownValue
 
 RuleBreak = tuple[str, str, "Severity | None"]
 """Id of the break, torch's words that name what broke, and the severity if it is not the default."""

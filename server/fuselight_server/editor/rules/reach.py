@@ -7,12 +7,9 @@ reached if a later one of its block was traced, or if an earlier one was traced 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.editor.rules.functions import EditedFunction
+from fuselight_server.editor.rules.functions import EditedFunction
 
 _EXITS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _NO_TRACE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)

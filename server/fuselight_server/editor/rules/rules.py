@@ -7,19 +7,15 @@ value that was last assigned to it, and what depends on a new value of unknown k
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Severity, Span
+from fuselight_server.editor.rules.conditions import Conditions
+from fuselight_server.editor.rules.functions import EditedFunction
 from fuselight_server.editor.rules.inference import Scope
 from fuselight_server.editor.rules.operations import broken_by, broken_by_truth
 from fuselight_server.editor.rules.reach import ends, is_reached
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.editor.rules.conditions import Conditions
-    from fuselight_server.editor.rules.functions import EditedFunction
 
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Assert, ast.Raise, ast.Delete)
 _DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.agents.attachment.listener import AgentListener
+from fuselight_server.agents.protocol.toolbox import Caller, Toolbox
 from fuselight_server.base.files import within
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.commands.options import RunSettings
 from fuselight_server.editor.session.consent import LATER, NEVER, RUN
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Question, Ui
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fuselight_server.agents.protocol.toolbox import Caller, Toolbox
-    from fuselight_server.base.settings import Interpreter
-    from fuselight_server.editor.session.state import Folder, State
 
 
 class AttachedAgents:

@@ -7,10 +7,12 @@ Who decides what: `consent.py` whether code may run, `run_requests.py` what a sa
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from fuselight.shared.protocol import Answer, Refused, RunRequest
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.background import BackgroundTasks, log_failures
+from fuselight_server.base.settings import Interpreter, Settings
 from fuselight_server.editor.results.run_ends import CANCELED, RESTARTED, RunEnd
 from fuselight_server.editor.session.agents import AttachedAgents
 from fuselight_server.editor.session.background_runs import BackgroundRuns
@@ -24,21 +26,15 @@ from fuselight_server.editor.session.live import LivePredictions
 from fuselight_server.editor.session.on_demand_results import ComparisonSession, EstimateSession
 from fuselight_server.editor.session.run_requests import RunRequests, SaveRuns
 from fuselight_server.editor.session.session import PendingUntilConfigured, RunEdits, Session
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.stored_results import FailedTestReader, ProgramReports, StoredResults
 from fuselight_server.editor.session.target_runs import TargetRuns
 from fuselight_server.editor.session.timed_results import BenchmarkSession, TuningSession
+from fuselight_server.editor.session.ui import Ui
 from fuselight_server.editor.session.verifications import VerificationRuns
 from fuselight_server.editor.session.workers import Workers
+from fuselight_server.execution.runs.keys import WorkerKey
 from fuselight_server.execution.runs.queue import Job, OwnedWorker, Run, Runs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.protocol import Answer, Refused, RunRequest
-    from fuselight_server.base.settings import Interpreter, Settings
-    from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.editor.session.ui import Ui
-    from fuselight_server.execution.runs.keys import WorkerKey
 
 
 class Analysis:

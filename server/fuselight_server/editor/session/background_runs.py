@@ -7,19 +7,15 @@ asked for goes first.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from fuselight.shared.report import Tier
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.session.consent import ASKED, Trigger
+from fuselight_server.editor.session.run_requests import RunRequests
+from fuselight_server.editor.session.session import Session
 from fuselight_server.execution.runs.keys import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.run_requests import RunRequests
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.execution.runs.queue import Job
+from fuselight_server.execution.runs.queue import Job
 
 AFTER_SAVE = "afterSave"
 """The value of a setting with which a save is followed by such runs."""

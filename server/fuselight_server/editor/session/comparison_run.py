@@ -6,20 +6,16 @@ ends all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import AccuracyRequest, Answer, Progress, Refused, RunRequest
+from fuselight.shared.report import Report
 from fuselight_server.commands.accuracy_options import AccuracyPlan
+from fuselight_server.execution.runs.queue import Run
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.explain.findings.failures import failure_report
 from fuselight_server.fixes.verification.wrong_results import compare_results
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.execution.runs.queue import Run
 
 _MADE_TIMES = 5
 """Each compared call is made so often: a run has as many times the seconds of a capture."""

@@ -18,21 +18,19 @@ import itertools
 import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fuselight.shared.protocol import RunRequest
 from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.base.formatting import format_first, format_target
+from fuselight_server.editor.messages.answers import ConsentChoice
 from fuselight_server.editor.results.run_ends import NOT_ALLOWED, POSTPONED, RunEnd
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.state import Folder, State
+from fuselight_server.editor.session.target_runs import TargetRuns
 from fuselight_server.editor.session.ui import Question, Ui
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.notebooks.run_steps import NotebookSteps, notebook_steps
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.messages.answers import ConsentChoice
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.editor.session.target_runs import TargetRuns
 
 
 @dataclasses.dataclass(frozen=True)

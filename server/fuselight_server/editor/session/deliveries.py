@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.protocol import Answer, Refused, RunRequest
 from fuselight.shared.report import Assembled, Report, Tier
@@ -23,27 +24,23 @@ from fuselight_server.editor.results.kernels import KernelResult, kernel_result_
 from fuselight_server.editor.results.own_kernels import merged
 from fuselight_server.editor.results.report_reading import line_reader, thresholds_of
 from fuselight_server.editor.results.run_ends import LOST, RunEnd
+from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.editor.session.environments import Environments
+from fuselight_server.editor.session.fix_session import FixSession
+from fuselight_server.editor.session.live import LivePredictions
+from fuselight_server.editor.session.run_requests import SaveRuns
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.stored_results import StoredResults
+from fuselight_server.editor.session.timed_results import TimedSession
+from fuselight_server.editor.session.ui import Ui
+from fuselight_server.editor.session.workers import Workers
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Job
 from fuselight_server.explain.findings.failures import lacks_inputs
 from fuselight_server.explain.kernels.own_kernels import OWN
 from fuselight_server.explain.searches.words import progress_best
 from fuselight_server.source.input_programs import find_programs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.editor.session.environments import Environments
-    from fuselight_server.editor.session.fix_session import FixSession
-    from fuselight_server.editor.session.live import LivePredictions
-    from fuselight_server.editor.session.run_requests import SaveRuns
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.editor.session.stored_results import StoredResults
-    from fuselight_server.editor.session.timed_results import TimedSession
-    from fuselight_server.editor.session.ui import Ui
-    from fuselight_server.editor.session.workers import Workers
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Job
 
 _OFFERED = 3
 """Programs that are offered for the inputs of a target."""

@@ -13,20 +13,16 @@ A save, after which nothing but runs changes, is an event of `run_requests.SaveR
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import disk_text, within
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.environments import Environments
-    from fuselight_server.editor.session.fix_session import FixSession
-    from fuselight_server.editor.session.live import LivePredictions
-    from fuselight_server.editor.session.run_requests import SaveRuns
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.stored_results import StoredResults
-    from fuselight_server.source.text_changes import Change
-
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.environments import Environments
+from fuselight_server.editor.session.fix_session import FixSession
+from fuselight_server.editor.session.live import LivePredictions
+from fuselight_server.editor.session.run_requests import SaveRuns
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.stored_results import StoredResults
+from fuselight_server.source.text_changes import Change
 
 Edit = Callable[[], "Iterable[Change]"]
 """Makes one edit in the text of a document; returns how places in it move."""

@@ -9,22 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Failure, Report
 from fuselight.shared.version import untested_torch
 from fuselight_server.base.files import within
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.consent import ASKED, NEVER, Trigger
+from fuselight_server.editor.session.run_requests import RunRequests
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.state import Folder
+from fuselight_server.editor.session.workers import Workers
 from fuselight_server.execution.interpreters import known_problem
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Failure, Report
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.run_requests import RunRequests
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import Folder
-    from fuselight_server.editor.session.workers import Workers
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Job
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Job
 
 SELECT_INTERPRETER = "fuselight.selectInterpreter"
 """The client's command by which the user chooses another."""

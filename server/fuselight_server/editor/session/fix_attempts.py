@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.recent import Recent
 from fuselight_server.base.remedies import FindingRemedy, refused_fixes
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.refused_fixes import RefusedFix
+from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, LineFixes
+from fuselight_server.fixes.verification.attempts import Attempt
 from fuselight_server.fixes.verification.remedy_list import is_entry_of, of_attempt, of_candidate, with_fixes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, LineFixes
-    from fuselight_server.fixes.verification.attempts import Attempt
 
 _SOON = 0.5
 """Seconds that a view waits for a search."""

@@ -6,23 +6,19 @@ chosen, and has the reason. A title claims nothing that was not verified.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import RemedyState
+from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes, VerifiedFixes
+from fuselight_server.editor.session.fix_session import FixSession
+from fuselight_server.editor.session.state import State
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
+from fuselight_server.fixes.verification.attempts import Attempt
 from fuselight_server.fixes.verification.remedy_list import of_attempt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes, VerifiedFixes
-    from fuselight_server.editor.session.fix_session import FixSession
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.verification.attempts import Attempt
 
 _MAX_NOT_OFFERED = 3
 """Fixes in a menu that are not offered before any run."""

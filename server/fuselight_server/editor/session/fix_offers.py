@@ -10,32 +10,28 @@ import asyncio
 import dataclasses
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.report import Location, Report
 from fuselight_server.base.files import disk_text
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.recent import Recent
 from fuselight_server.commands.cache_fixes import CODE, LostCompile, cache_rewrites, lost_in_job
 from fuselight_server.editor.results.captures import PROGRAM, CaptureResult
+from fuselight_server.editor.results.jobs import JobResult
 from fuselight_server.editor.results.refused_fixes import RefusedFix
+from fuselight_server.editor.session.state import State
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy, Rewrites
+from fuselight_server.fixes.verification.attempts import Attempt
 from fuselight_server.fixes.verification.fixer import Fixer
 from fuselight_server.fixes.verification.remedy_list import of_refusal
 from fuselight_server.source.line_map import LineMap
 from fuselight_server.source.notebooks.edits import obstacle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Location, Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.verification.attempts import Attempt
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 
 def is_on(finding: Finding, path: str, first: int, last: int) -> bool:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 import collections
 import functools
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fuselight.shared.protocol import RunRequest
+from fuselight.shared.report import Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.forecast import try_changes
 from fuselight_server.editor.results.captures import CaptureResult, read_capture
 from fuselight_server.editor.results.report_reading import line_reader, thresholds_of
@@ -21,26 +24,19 @@ from fuselight_server.editor.results.target_result import keys_of
 from fuselight_server.editor.session.fix_attempts import FixAttempts
 from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, VerifiedFixes
 from fuselight_server.editor.session.fix_targets import FileFixes, FixTargets, SessionTarget, has_parts
+from fuselight_server.editor.session.state import State
 from fuselight_server.editor.session.verifications import (
     InterruptedVerificationError,
+    Prepare,
     VerificationTasks,
     result_of,
 )
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures, wanted_cures
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.editor.session.verifications import Prepare
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.fixes.verification.fixer import Fixer
-    from fuselight_server.fixes.verification.forecast_trials import ChangeTrial
+from fuselight_server.fixes.verification.fixer import Fixer
+from fuselight_server.fixes.verification.forecast_trials import ChangeTrial
 
 MAX_RESULTS = 16
 """Results that are kept."""

@@ -12,30 +12,39 @@ import dataclasses
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import new_folder, owned_folder
+from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Report, Rung
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.recent import Recent
 from fuselight_server.commands import fix_parts
 from fuselight_server.commands.cache_fixes import verify_cache_fix
 from fuselight_server.commands.fix_parts import fix_part
-from fuselight_server.editor.session.fix_offers import MAX_KNOWN, TextSnapshot, VerifiedFixes, new_fixer
-from fuselight_server.editor.session.verifications import InterruptedVerificationError, result_of
+from fuselight_server.commands.warm import WarmTarget
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.session.fix_offers import (
+    MAX_KNOWN,
+    FixOffer,
+    FixOffers,
+    TextSnapshot,
+    VerifiedFixes,
+    new_fixer,
+)
+from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.verifications import (
+    Execute,
+    InterruptedVerificationError,
+    Prepare,
+    PreparedRun,
+    VerificationTasks,
+    result_of,
+)
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.verification.attempts import Attempt
 from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
-
-if TYPE_CHECKING:
-    from fuselight.shared.protocol import RunRequest
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.warm import WarmTarget
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.editor.session.verifications import Execute, Prepare, PreparedRun, VerificationTasks
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.verification.attempts import Attempt
 
 _MAX_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from fuselight_server.base.formatting import format_count, format_target
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.fixes.verification.forecast_trials import tried_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.execution.runs.keys import Key
 
 
 def forecast_of(

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.open import ChooseFile, OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.editor.results.jobs import JobResult, job_result_of
+from fuselight_server.editor.session.state import State
 from fuselight_server.jobs.reports.mapping import is_of_job
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from fuselight_server.commands.opened_job import OpenedJob
-    from fuselight_server.editor.session.state import State
 
 _PROGRESS_SECONDS = 0.1
 """Least time between two texts of progress."""

@@ -12,10 +12,13 @@ import asyncio
 import functools
 import time
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from fuselight.shared.protocol import RunRequest
 from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.base.files import within
+from fuselight_server.base.finding import Finding
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.rules import predict
 from fuselight_server.editor.session.live_edits import (
     EditedFiles,
@@ -25,20 +28,18 @@ from fuselight_server.editor.session.live_edits import (
     encoded,
     other_changes,
 )
-from fuselight_server.editor.session.live_runs import MAX_LIVE_RUNS, LiveRuns, RanTexts
+from fuselight_server.editor.session.live_runs import (
+    MAX_LIVE_RUNS,
+    LiveRunHandle,
+    LiveRuns,
+    LiveWorker,
+    RanTexts,
+)
 from fuselight_server.editor.session.live_traces import LiveTraces
+from fuselight_server.editor.session.state import Folder, State
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.code_changes import code_changes
 from fuselight_server.source.code_parts import UnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.live_runs import LiveRunHandle, LiveWorker
-    from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.execution.runs.keys import Key
 
 _REST = 3.0
 """Times as long as rules have looked at a text, before they look at the next: a fast typist has the processor."""

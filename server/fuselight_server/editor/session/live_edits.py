@@ -6,25 +6,21 @@ Invariant: an answer for a text that is no longer there is dropped.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS
 from fuselight.shared.report import Report, Tier
+from fuselight_server.base.finding import Finding
 from fuselight_server.editor.results.captures import PROGRAM, CaptureResult
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.report_reading import line_reader
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import State
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange
 from fuselight_server.source.document import LARGE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.execution.runs.keys import Key
 
 TOO_LARGE = DeferredChange("", f"the file has more than {LARGE // 1000} kB", 1)
 _RETRACE_STAGE = "retrace"

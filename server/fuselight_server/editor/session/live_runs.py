@@ -10,21 +10,18 @@ import asyncio
 import functools
 import itertools
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from fuselight.shared.protocol import Answer, LiveReady, LiveRequest, Progress, Refused, Retrace, RunRequest
+from fuselight.shared.report import Report
 from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.base.files import disk_text
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.target_result import keys_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.execution.runs.keys import Key
+from fuselight_server.editor.session.state import Folder, State
+from fuselight_server.execution.runs.keys import Key
 
 MAX_LIVE_RUNS = 3
 """Each keeps a process with the user's model."""

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fuselight.shared.protocol import RETRACE_REASONS, Refused
+from fuselight.shared.report import Report
 from fuselight_server.base.background import BackgroundTasks, log_failures
+from fuselight_server.base.finding import Finding
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.predictions import STARTING
 from fuselight_server.editor.results.report_reading import thresholds_of
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.live_edits import (
+    EditedFiles,
     EditedTarget,
     FunctionTrace,
+    ShownPredictions,
     changed_on_disk,
     encoded,
     other_changes,
@@ -25,19 +31,10 @@ from fuselight_server.editor.session.live_edits import (
     without_problems,
 )
 from fuselight_server.editor.session.live_runs import MAX_LIVE_RUNS, LiveRunHandle, LiveRuns, RanTexts
+from fuselight_server.editor.session.state import State
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange, code_changes
 from fuselight_server.source.code_parts import UnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.live_edits import EditedFiles, ShownPredictions
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.execution.runs.keys import Key
 
 _RETRACE_SECONDS = 5.0
 _CALLERS_SECONDS = 30.0

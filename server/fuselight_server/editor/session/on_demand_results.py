@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fuselight.shared.protocol import AccuracyRequest, RunRequest
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.store import Store
 from fuselight_server.editor.results.accuracy import AccuracyResult, accuracy_result_of
 from fuselight_server.editor.results.memory import MemoryResult, memory_result_of, with_known_edits
 from fuselight_server.editor.results.report_reading import line_reader
 from fuselight_server.editor.session.comparison_run import accuracy_request
+from fuselight_server.editor.session.session import Session
 from fuselight_server.editor.session.timed_results import TimedSession
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.last_results import kept_results
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight.shared.protocol import AccuracyRequest, RunRequest
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Job
+from fuselight_server.execution.runs.queue import Job
 
 
 class ComparisonSession(TimedSession[AccuracyResult]):

@@ -7,25 +7,21 @@ confirmed in a new process, and a message says why there is no program.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import Limits
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_target
+from fuselight_server.base.settings import Settings
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.options import CommandOptions, RunSettings
 from fuselight_server.commands.repro import ReproOutcome, ReproPlan, reproduce
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.interpreters import NoInterpreterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fuselight_server.base.settings import Settings
-    from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.keys import Key
 
 
 @dataclass

@@ -19,31 +19,27 @@ import dataclasses
 import functools
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container
 
 from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
+from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Tier
 from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
 from fuselight_server.editor.session.consent import ASKED, UNTRUSTED, AskedRuns, RunPermissions, Trigger
+from fuselight_server.editor.session.on_demand_results import ComparisonSession
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.target_runs import ProgramLines
+from fuselight_server.editor.session.timed_results import BenchmarkSession
 from fuselight_server.editor.session.workers import Workers, worker_key
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.execution.runs.queue import Job
 from fuselight_server.explain.benchmarks.planning import measure_request
 from fuselight_server.explain.searches.planning import tune_request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.on_demand_results import ComparisonSession
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.editor.session.timed_results import BenchmarkSession
-    from fuselight_server.source.document import SourceDocument
+from fuselight_server.source.document import SourceDocument
 
 TimedPlan = MeasurePlan | TunePlan
 """What a benchmark, or a search for the fastest configuration, is asked for."""

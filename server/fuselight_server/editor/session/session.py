@@ -6,22 +6,22 @@ Invariant: edits made during a run are applied to its result before the result i
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight_server.base.background import BackgroundTasks
 from fuselight_server.base.files import within
-from fuselight_server.editor.results.target_result import compare_with_disk, keys_of, mark_current
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
-    from fuselight_server.base.background import BackgroundTasks
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.editor.session.ui import Ui
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Runs
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.editor.results.target_result import (
+    TargetResult,
+    compare_with_disk,
+    keys_of,
+    mark_current,
+)
+from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.ui import Ui
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Runs
+from fuselight_server.source.text_changes import Change
 
 
 class RunEdits:

@@ -9,39 +9,35 @@ from __future__ import annotations
 import collections
 import os
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import disk_lines, disk_text, within
 from fuselight_server.base.recent import Recent
 from fuselight_server.base.settings import Settings
+from fuselight_server.commands.compile_tests import FailedCompileTest
 from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.results.captures import limit_facts
 from fuselight_server.editor.results.changes import compare
 from fuselight_server.editor.results.failed_tests import FailedTests
 from fuselight_server.editor.results.jobs import JobResult, OpenJobs
+from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.run_ends import RunEnd, RunEnds
 from fuselight_server.editor.results.snapshot import Document, ResultsByTier, ResultsView, Snapshot
 from fuselight_server.editor.results.target_result import (
     Results,
+    TargetResult,
     compare_with_disk,
     keys_of,
     keys_on_disk,
     mark_current,
 )
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.queue import Running
 from fuselight_server.source.document import SourceDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from fuselight_server.commands.compile_tests import FailedCompileTest
-    from fuselight_server.editor.results.predictions import Prediction
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Running
-    from fuselight_server.source.reading import Reading
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.source.reading import Reading
+from fuselight_server.source.text_changes import Change
 
 LOG_LINES = 500
 """Lines of our own log that a problem report can show."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.files import within
@@ -23,6 +23,7 @@ from fuselight_server.editor.results.memory import memory_result_of
 from fuselight_server.editor.results.report_reading import line_reader, modified, thresholds_of
 from fuselight_server.editor.results.target_result import TargetResult, keys_on_disk
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.last_results import kept_results
 from fuselight_server.execution.runs.stored_reports import (
@@ -32,13 +33,8 @@ from fuselight_server.execution.runs.stored_reports import (
     unchanged_captures,
 )
 from fuselight_server.explain.benchmarks.history import History, owners
+from fuselight_server.explain.findings import Thresholds
 from fuselight_server.explain.searches.last_search import kept_searches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.explain.findings import Thresholds
 
 _GENERATION = 0
 """Every run of this session is newer."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import (
     AssembleRequest,
@@ -16,26 +15,30 @@ from fuselight.shared.protocol import (
     Limits,
     MemoryRequest,
     OwnKernelsPlan,
+    RunRequest,
 )
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.files import disk_text, within
 from fuselight_server.base.store import recorded_calls
 from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.target_device import choose
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs, sizes
+from fuselight_server.execution.runs.planning import (
+    MAIN,
+    PlannedRun,
+    RunOptions,
+    default_runs,
+    named_runs,
+    sizes,
+)
 from fuselight_server.execution.runs.programs import Programs
 from fuselight_server.explain.kernels.documents import SASS
 from fuselight_server.explain.kernels.own_documents import CONFIGURATIONS
 from fuselight_server.explain.kernels.own_kernels import OWN
 from fuselight_server.source.document import read_source
-
-if TYPE_CHECKING:
-    from fuselight.shared.protocol import RunRequest
-    from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.state import Folder, State
-    from fuselight_server.execution.runs.planning import PlannedRun
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 _STEPS = 4
 """An estimate of memory makes each call twice in eager mode and twice compiled: it has as many times the seconds."""

@@ -15,15 +15,17 @@ import abc
 import asyncio
 import os
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from fuselight.shared.configurations import MODES
 from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report import Numerics, Report, Work
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.files import disk_text
+from fuselight_server.base.settings import BenchSettings, TuneSettings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.editor.results.report_reading import line_reader
@@ -36,7 +38,11 @@ from fuselight_server.editor.results.target_result import (
     keys_on_disk,
 )
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
+from fuselight_server.editor.session.fix_offers import VerifiedFixes
+from fuselight_server.editor.session.session import Session
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.last_results import keep_result
+from fuselight_server.execution.runs.queue import Job
 from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
 from fuselight_server.explain.benchmarks.planning import configurations, history_of
@@ -49,15 +55,6 @@ from fuselight_server.explain.searches.planning import (
     candidates,
     with_preparation,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fuselight_server.base.settings import BenchSettings, TuneSettings
-    from fuselight_server.editor.session.fix_offers import VerifiedFixes
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.execution.runs.queue import Job
 
 R = TypeVar("R", bound=TargetResult)
 

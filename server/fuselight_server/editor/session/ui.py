@@ -5,16 +5,13 @@ Invariant: these calls say that something has changed, or put a question; what i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fuselight_server.base.consent_store import first_call_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.editor.messages.answers import ConsentChoice
-    from fuselight_server.editor.session.state import Folder
+from fuselight_server.editor.messages.answers import ConsentChoice
+from fuselight_server.editor.session.state import Folder
 
 
 def agents_of(folder: str) -> str:

@@ -13,21 +13,18 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fuselight.shared.protocol import Answer, Progress, RunRequest
 from fuselight.shared.report import Culprit, Report
 from fuselight_server.base.background import BackgroundTasks, trace_of
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.editor.session.consent import RUN, UNTRUSTED, AskedRuns, RunPermissions, Trigger
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.ui import Ui
 from fuselight_server.editor.session.workers import Workers, worker_key
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import State
-    from fuselight_server.editor.session.ui import Ui
-    from fuselight_server.execution.runs.keys import Key, WorkerKey
-
+from fuselight_server.execution.runs.keys import Key, WorkerKey
 
 _Result = TypeVar("_Result")
 _SILENT_SECONDS = 2.0

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
+from fuselight.shared.report import Failure, Report
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.settings import Interpreter, Settings
 from fuselight_server.editor.results.run_progress import WAITING
 from fuselight_server.editor.session.comparison_run import run_compared
 from fuselight_server.editor.session.live_runs import LiveWorker
+from fuselight_server.editor.session.session import Session
+from fuselight_server.editor.session.state import Folder
 from fuselight_server.execution.runs.kernel_cache import run_cached
 from fuselight_server.execution.runs.keys import WorkerKey
+from fuselight_server.execution.runs.queue import OwnedWorker, Run
 from fuselight_server.explain.findings.failures import failure_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Failure, Report
-    from fuselight_server.base.settings import Interpreter, Settings
-    from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import Folder
-    from fuselight_server.execution.runs.queue import OwnedWorker, Run
 
 
 def worker_key(folder: Folder, interpreter: Interpreter, *, for_benchmarks: bool = False) -> WorkerKey:

@@ -10,19 +10,15 @@ import json
 import os
 import platform
 import stat
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.foreign_files import STORE, read_regular
+from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Reads, Report, data_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight_server.base.settings import Interpreter
+from fuselight_server.base.settings import Interpreter
 
 _IGNORED_VARIABLES = frozenset(
     {

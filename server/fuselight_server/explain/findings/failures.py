@@ -14,7 +14,7 @@ from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Run
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.source_tree import is_decorated_with_compile
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Failure
-    from fuselight_server.explain.findings.common.context import Context
 
 
 _LONGEST_TITLE = 300

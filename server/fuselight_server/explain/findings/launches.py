@@ -5,18 +5,19 @@ Invariant: each finding is an access that the run computed with the kernel's own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from fuselight.shared.report import file_name
-from fuselight_server.base.finding import Related, Severity
-from fuselight_server.explain.findings.common.context import span_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import AddressCheckResult, KernelFault, KernelMismatch, Location, Stack
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight.shared.report import (
+    AddressCheckResult,
+    KernelFault,
+    KernelMismatch,
+    Location,
+    Stack,
+    file_name,
+)
+from fuselight_server.base.finding import Finding, Related, Severity
+from fuselight_server.explain.findings.common.context import Context, span_of
 
 _VERBS = {"load": "reads", "store": "writes", "atomic": "changes"}
 _CHANGES = "On a GPU this overwrites other memory, or ends the program with an illegal memory access."

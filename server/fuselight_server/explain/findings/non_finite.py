@@ -5,24 +5,19 @@ Invariant: it accuses nothing. What compiling adds or removes is said by FL801.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ComparedCall, NonFinite, NonFiniteKind
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.remedies import FindingRemedy
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.result_words import (
     change_of_non_finite,
     non_finite_words,
     origin_words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _REMEDIES = {
     NonFiniteKind.NAN: "Keep the arguments of this operator in its domain: a small constant in a divisor or below a "

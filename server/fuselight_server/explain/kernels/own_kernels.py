@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from fuselight.shared.codec import encode
+from fuselight.shared.report import (
+    Assembled,
+    Device,
+    KernelConfiguration,
+    LaunchConfig,
+    Occupancy,
+    OwnKernel,
+    Report,
+)
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
@@ -19,19 +28,6 @@ from fuselight_server.base.formatting import (
     format_size,
     format_time,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight.shared.report import (
-        Assembled,
-        Device,
-        KernelConfiguration,
-        LaunchConfig,
-        Occupancy,
-        OwnKernel,
-        Report,
-    )
 
 OWN = "own"
 """Begins the keys of own kernels."""

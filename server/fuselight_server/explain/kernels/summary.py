@@ -6,9 +6,10 @@ version stands for a call; kernels of the others are counted apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Assembled, Report
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
@@ -16,11 +17,6 @@ from fuselight_server.base.formatting import (
     format_percent,
     format_size,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.shared.report import Assembled, Report
 
 _MAX_CANDIDATES = 6
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight.shared.report import Device
+from fuselight.shared.report import Device
 
 _CONTEXT = 0.6e9
 """An allowance in bytes for the driver's context and loaded kernels, which are beside tensors: not measured."""

@@ -5,14 +5,10 @@ Invariant: a batch that is named was estimated and fits, and the next one was es
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
+from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, Report
 from fuselight_server.explain.memory.fit import Fit, LargestBatch, fit_of, fitting_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, Report
 
 FORMS = ("eager", "compiled")
 _MAX_ROUNDS = 6

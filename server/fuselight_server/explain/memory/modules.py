@@ -6,13 +6,10 @@ Invariant: the bytes of a module include those of the modules in it, and the top
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import MemoryPeak, MemoryUse
+from fuselight.shared.report import MemoryPeak, MemoryUse
 
 _LEAST_PART = 0.02
 """Of the peak: a module inside another one that holds less is not listed."""

@@ -5,7 +5,7 @@ Invariant: only a message that is a constant is kept, and the remedy says what c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -14,13 +14,9 @@ from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.rewrites.tensor_conditions import TensorTest, condition_of, under_known
 from fuselight_server.fixes.syntax.exception_classes import only_keeps_arguments
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _TITLE = "Use torch._assert_async"
 _RAISES = "when it raises, and the type of the exception"

@@ -7,20 +7,15 @@ gradients of both, and which outputs require one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tensor_values import not_a_tensor
 from fuselight_server.fixes.syntax.traced_names import is_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.site import Replacement, Site
-
 
 _COPY = "Copy the repeated argument"
 

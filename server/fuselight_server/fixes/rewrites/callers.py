@@ -12,23 +12,19 @@ import dataclasses
 import io
 import itertools
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.shared.foreign_data import parse_python, try_parse_python
 from fuselight.shared.report import FactKind
+from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import values_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fuselight_server.fixes.rewrites.remedy import Remedy
-    from fuselight_server.fixes.syntax.site import Site
 
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _NO_TENSOR = re.compile(r"\b(?:bool|int|float|str|None|Optional|Any)\b")

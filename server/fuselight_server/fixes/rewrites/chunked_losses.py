@@ -6,20 +6,16 @@ that of the whole, up to rounding. Each part is checkpointed, so that the logits
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.shared.report import EditKind
 from fuselight_server.fixes.rewrites.memory_edit import MemoryEdit, full_name, imports_of, ordered_calls
 from fuselight_server.fixes.syntax.file_chunks import insert_statements
+from fuselight_server.fixes.syntax.file_tree import Change, FileTree
 from fuselight_server.fixes.syntax.tree import descendants
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.file_tree import Change, FileTree
 
 CHUNKS = 8
 _LOSS = "torch.nn.functional.cross_entropy"

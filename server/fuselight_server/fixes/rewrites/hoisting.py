@@ -17,8 +17,8 @@ itself. Effects at the start and at the end keep their order; for any other, the
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -30,12 +30,8 @@ from fuselight_server.fixes.syntax.prologue import (
     with_prologue,
 )
 from fuselight_server.fixes.syntax.purity import is_pure
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tree import calls_in, descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.fixes.syntax.site import Replacement, Site
 
 Statement = cst.BaseStatement
 

@@ -6,18 +6,14 @@ autograd still has what it needs is for those who try the edit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from fuselight.shared.report import EditKind
 from fuselight_server.fixes.rewrites.memory_edit import MemoryEdit, full_name, imports_of, ordered_calls
+from fuselight_server.fixes.syntax.file_tree import Change, FileTree
 from fuselight_server.fixes.syntax.tree import descendants
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from fuselight_server.fixes.syntax.file_tree import Change, FileTree
 
 _FUNCTIONS = frozenset(
     f"torch.nn.functional.{name}"

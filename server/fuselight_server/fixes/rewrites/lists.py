@@ -5,19 +5,15 @@ Invariant: all uses of the list in the compiled function are known and rewritten
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from fuselight.shared.report import GuardCause, GuardFailure
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.prologue import marks, with_prologue
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _CHANGES = (
     "raises an exception for an empty list, for what is no list or tuple of tensors, and for tensors of different "

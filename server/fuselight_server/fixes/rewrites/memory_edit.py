@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.shared.report import EditKind
 from fuselight_server.fixes.syntax.file_chunks import chunks_of_text
+from fuselight_server.fixes.syntax.file_tree import FileTree
 from fuselight_server.fixes.syntax.tree import dotted
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import EditKind
-    from fuselight_server.fixes.syntax.file_tree import FileTree
 
 
 @dataclass(frozen=True)

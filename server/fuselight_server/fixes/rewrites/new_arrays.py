@@ -6,14 +6,11 @@ Invariant: the shape and the dtype are certain. The shape depends on sizes of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from fuselight_server.fixes.syntax.site import Site
 
 NUMPY = ("np", "numpy")
 """Names of NumPy."""

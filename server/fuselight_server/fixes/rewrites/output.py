@@ -7,20 +7,16 @@ call itself is not changed, only indented.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.purity import is_pure_call, only_reads_tensor
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.fixes.syntax.site import Site
 
 LEVELS = {"debug", "info", "warning", "warn", "error", "exception", "critical", "log"}
 _LOGGERS = ("log", "logger", "logging", "_logger", "_log", "LOG", "LOGGER", "_LOGGER")

@@ -7,20 +7,16 @@ assignment to an attribute of its name, by `setattr` with its name, or in the ta
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.shared.foreign_data import try_parse_python
 from fuselight_server.fixes.rewrites.callers import last_name
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _SETTERS = frozenset({"setattr", "object"})
 """`setattr`, that of pytest's `monkeypatch`, and `mock.patch.object`."""

@@ -5,15 +5,11 @@ Invariant: a reason names what gets the number, as it is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
-
-if TYPE_CHECKING:
-    from fuselight_server.fixes.syntax.site import Site
 
 
 def unknown_use(site: Site, use: cst.BaseExpression) -> RewriteRefusedError:

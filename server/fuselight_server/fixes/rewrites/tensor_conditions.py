@@ -5,13 +5,14 @@ Invariant: a condition that may have side effects is computed once, in its place
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight_server.fixes.syntax.purity import is_pure
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import value_of
 from fuselight_server.fixes.syntax.traced_names import (
     is_number,
@@ -21,11 +22,6 @@ from fuselight_server.fixes.syntax.traced_names import (
     values_of,
 )
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _BOOLEAN = {
     *(

@@ -7,17 +7,13 @@ name that every supported release has (2.6 and newer) is not listed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight.shared.version import release
+from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.fixes.rewrites.remedy import Remedy
 
 
 @dataclass(frozen=True)

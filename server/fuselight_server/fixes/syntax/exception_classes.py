@@ -6,14 +6,11 @@ Invariant: a class is known if Python defines it, or if its definition and those
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import calls_in, dotted
-
-if TYPE_CHECKING:
-    from fuselight_server.fixes.syntax.site import Site
 
 _BUILTIN = frozenset(
     name

@@ -16,16 +16,12 @@ stay with the function that converts, so that callers and directives apply to it
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
+from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _EMPTY = cst.Module([])
 

@@ -7,17 +7,13 @@ torch.nn that its own `__init__` assigns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import libcst as cst
 
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import is_tensor, module_path
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight_server.fixes.syntax.site import Site
 
 ELEMENTWISE = frozenset(
     """

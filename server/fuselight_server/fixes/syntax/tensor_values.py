@@ -8,13 +8,14 @@ each other value with its shape does.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import (
     NameKind,
     is_number,
@@ -29,11 +30,6 @@ from fuselight_server.fixes.syntax.traced_names import (
     values_of,
 )
 from fuselight_server.fixes.syntax.tree import descendants, dotted, is_flag
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _SMOOTH = frozenset(
     """

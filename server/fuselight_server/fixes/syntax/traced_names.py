@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
 from fuselight.shared.report import FactKind, TracedValue
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.fixes.syntax.site import Site
 
 _TENSOR = re.compile(r"(?:bool|complex|bfloat|float|uint|int|bf|f|i|u|b|c)\d*\[")
 _NUMBER = re.compile(r"-?(?:\d+|s\d+|u\d+|\d+\.\d*(?:e[-+]?\d+)?|inf|nan|True|False)")

@@ -10,13 +10,10 @@ import collections
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiled, NotCompiledKind, Outcome, Report, Stack, is_user_file
-
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.source.line_map import LineMap
+from fuselight_server.base.finding import Finding
+from fuselight_server.source.line_map import LineMap
 
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
 _ON_PURPOSE = frozenset({NotCompiledKind.DISABLED, NotCompiledKind.NO_TENSORS})

@@ -5,21 +5,17 @@ Invariant: a cause names what the logs show. Where they do not list the componen
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
 from fuselight_server.jobs.caches.bypasses import ReadLine, bypass_cause
 from fuselight_server.jobs.caches.graph_diff import changed_lines, input_names
 from fuselight_server.jobs.caches.key_diff import key_changes, setting_changes
+from fuselight_server.jobs.caches.lookups import Lookup, PayloadMemory
 from fuselight_server.jobs.caches.model import CacheCause, CauseKind, Cure, Factor, KeyChange
+from fuselight_server.jobs.caches.pairing import EarlierStart
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState, GraphKind, LoggedCompile, ProcessLog
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fuselight_server.jobs.caches.lookups import Lookup, PayloadMemory
-    from fuselight_server.jobs.caches.pairing import EarlierStart
 
 AOT_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
 HOW_TO_RECORD = (

@@ -6,18 +6,14 @@ Invariant: where the source cannot be read, or does not show it, the line stays 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.jobs.trace_log.libraries import is_library, is_wrapper
+from fuselight_server.jobs.trace_log.model import LoggedCompile
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Location
-    from fuselight_server.jobs.trace_log.model import LoggedCompile
-
-    ReadLine = Callable[[str, int], str | None]
+ReadLine = Callable[[str, int], str | None]
 
 _MAX_LINES = 100
 """Lines that decorators may take."""

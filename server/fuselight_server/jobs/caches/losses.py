@@ -7,15 +7,17 @@ for AOTAutograd's.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.jobs.caches.lookups import Lookup
-    from fuselight_server.jobs.trace_log.model import CacheEvent, CompileId, ProcessLog, TimelinePhase
+from fuselight_server.jobs.caches.lookups import Lookup
+from fuselight_server.jobs.trace_log.model import (
+    CacheEvent,
+    CacheName,
+    CacheState,
+    CompileId,
+    ProcessLog,
+    TimelinePhase,
+)
 
 _INDUCTOR = "inductor_compile"
 _AOT = "create_aot_dispatcher_function"

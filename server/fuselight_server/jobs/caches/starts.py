@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from fuselight.shared.report import Imports
 from fuselight_server.base.formatting import format_count
-from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
+from fuselight_server.jobs.caches.def_lines import ReadLine, shown_function, shown_place
 from fuselight_server.jobs.caches.lookups import lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.model import LineStart, StageTime, StartPicture, StartStage
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight.shared.report import Imports
-    from fuselight_server.jobs.caches.def_lines import ReadLine
-    from fuselight_server.jobs.trace_log.model import (
-        CompileId,
-        LoggedCompile,
-        LoggedJob,
-        ProcessLog,
-        TimelinePhase,
-    )
+from fuselight_server.jobs.trace_log.model import (
+    CacheName,
+    CacheState,
+    CompileId,
+    LoggedCompile,
+    LoggedJob,
+    ProcessLog,
+    TimelinePhase,
+)
 
 _Times = dict[StartStage, float]
 _SMALLEST_PART = 0.02

@@ -7,17 +7,13 @@ number there, never by their position: a hit writes its records in another order
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, CauseKind
+from fuselight_server.jobs.comparison.functions import PairedFunctions
 from fuselight_server.jobs.comparison.model import CacheChange, FunctionChange
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight_server.jobs.comparison.functions import PairedFunctions
 
 _ORDER = (CacheState.HIT, CacheState.MISS, CacheState.BYPASS, CacheState.SAVED)
 

@@ -6,15 +6,11 @@ Invariant: what one of the logs did not record is no difference.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fuselight_server.jobs.caches.model import CacheSummary, CauseKind, Factor
 from fuselight_server.jobs.comparison.model import ConditionChange, ConditionKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
+from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
 
 _OF_JOB = frozenset(
     (

@@ -5,17 +5,16 @@ Invariant: null is what the logs do not have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fuselight_server.jobs.comparison.model import (
-        CacheChange,
-        FindingChange,
-        FunctionChange,
-        FunctionFacts,
-        JobComparison,
-        TimeChange,
-    )
+from fuselight_server.jobs.comparison.model import (
+    CacheChange,
+    FindingChange,
+    FunctionChange,
+    FunctionFacts,
+    JobComparison,
+    TimeChange,
+)
 
 
 def comparison_as_data(comparison: JobComparison) -> dict[str, Any]:

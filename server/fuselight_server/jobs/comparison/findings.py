@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.fingerprints import fingerprint_of
 from fuselight_server.jobs.comparison.model import FindingChange, FindingState
+from fuselight_server.jobs.comparison.sides import ComparedSide
 from fuselight_server.jobs.reports.moved_lines import last_name
-
-if TYPE_CHECKING:
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.jobs.comparison.sides import ComparedSide
 
 _ORDER = tuple(FindingState)
 _BREAK_WITHOUT_ID = "FL107"

@@ -11,19 +11,16 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Compile, Frame, Location, Recompile
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.jobs.comparison.generated_code import GeneratedCode, read_generated
 from fuselight_server.jobs.comparison.model import FunctionChange, FunctionFacts
+from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
 from fuselight_server.jobs.reports.moved_lines import last_name
 from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.model import LoggedCompile
 from fuselight_server.jobs.trace_log.payloads import read_texts
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Compile, Frame, Location, Recompile
-    from fuselight_server.jobs.comparison.sides import ComparedSide, LoggedReport
-    from fuselight_server.jobs.trace_log.model import LoggedCompile
 
 _ENTRY = re.compile(r"\[?!?[\w/]+\]?: ")
 """The compile ID before a reason."""

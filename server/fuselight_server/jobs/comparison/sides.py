@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location, Report, Stack
+from fuselight_server.base.finding import Finding
 from fuselight_server.jobs.reports.mapping import JobFiles, common_end
 from fuselight_server.jobs.reports.moved_lines import last_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Location, Report, Stack
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
-
+from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
 
 _GENERATED = re.compile(r"(?<=^<eval_with_key>)\.\d+$")
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight_server.jobs.memory.growth import growth_of
 from fuselight_server.jobs.memory.lines import StackLines, callers, rows
 from fuselight_server.jobs.memory.model import DeviceMemory, FreeMemory, OutOfMemory
 from fuselight_server.jobs.memory.replay import Replay
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.jobs.memory.snapshot import AllocatorSnapshot, Segment
+from fuselight_server.jobs.memory.snapshot import AllocatorSnapshot, Segment
 
 _MAX_DEVICES = 64
 _MAX_PINNING = 20

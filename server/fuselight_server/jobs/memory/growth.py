@@ -7,15 +7,11 @@ of an optimizer, is of the first step, which is left out; what the last step hol
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fuselight_server.jobs.memory.lines import StackLine, callers, rows
 from fuselight_server.jobs.memory.model import GrowingLine, MemoryGrowth, StepMark, TensorOrigin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.jobs.memory.replay import Replay
+from fuselight_server.jobs.memory.replay import Replay
 
 _LEAST_STEPS = 3
 _PARTS = 10

@@ -6,17 +6,14 @@ Invariant: a module that Inductor generated is no line: torch has the user's fra
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from fuselight.shared.report import Location
 from fuselight_server.jobs.memory.model import HeldTensors, TensorOrigin
+from fuselight_server.jobs.memory.snapshot import CallStack, SnapshotFrame
 from fuselight_server.jobs.reports.mapping import is_of_job, is_torch_file
 from fuselight_server.jobs.trace_log.libraries import is_generated, is_library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.jobs.memory.snapshot import CallStack, SnapshotFrame
 
 _MAX_CALLERS = 8
 _MARKS = (

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.report import Location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight_server.jobs.memory.model import JobMemory
+from fuselight_server.jobs.memory.model import JobMemory
 
 
 def locations_of(memory: JobMemory) -> Iterator[Location]:

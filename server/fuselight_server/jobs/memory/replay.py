@@ -7,15 +7,11 @@ before the first event.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from fuselight_server.jobs.memory.lines import StackLine, StackLines, rows
 from fuselight_server.jobs.memory.model import MemoryMoment, TensorOrigin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.jobs.memory.snapshot import AllocatorEvent, Segment
+from fuselight_server.jobs.memory.snapshot import AllocatorEvent, Segment
 
 _ROUNDING = 512
 """Bytes of which a block of the allocator is a multiple."""

@@ -7,16 +7,12 @@ all later IDs. That a rank has no further compile counts only if its log is know
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.ranks.digests import CompileContent, CompileDigest, FunctionKey, RankDigest
 from fuselight_server.jobs.ranks.model import DifferenceKind
 from fuselight_server.jobs.trace_log.model import AttemptState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from fuselight_server.jobs.ranks.digests import CompileContent, CompileDigest, FunctionKey, RankDigest
 
 Unit = tuple["FunctionKey", "int | None"]
 """A function, or the part of it that goes on at a line after a graph break."""

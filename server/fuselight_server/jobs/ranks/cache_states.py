@@ -7,19 +7,15 @@ cost the ranks that missed at least `LEAST_SECONDS` more than the others, all co
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.alignment import aligned_compiles
+from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 from fuselight_server.jobs.ranks.model import DifferenceKind, RankDifference, RankGroup
 from fuselight_server.jobs.ranks.sides import others_in_words
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 
 LEAST_SECONDS = 1.0
 _CODE_CACHES = frozenset({CacheName.FX_GRAPH, CacheName.AOTAUTOGRAD})

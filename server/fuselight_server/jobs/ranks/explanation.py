@@ -8,14 +8,17 @@ from __future__ import annotations
 import collections
 import itertools
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location, file_name
+from fuselight.shared.report import GuardCause, Location, file_name
 from fuselight_server.base.rank_words import ranks_in_words
-from fuselight_server.jobs.ranks.alignment import OPEN_STATES, kind_without_graphs
+from fuselight_server.jobs.ranks.alignment import OPEN_STATES, Divergence, kind_without_graphs
 from fuselight_server.jobs.ranks.cures import SAME_GRADIENTS
+from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 from fuselight_server.jobs.ranks.graph_difference import (
+    GraphDifference,
+    SourceLines,
     UserLines,
     first_difference,
     parse_graph,
@@ -35,19 +38,10 @@ from fuselight_server.jobs.ranks.sides import (
 from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.libraries import is_library
-from fuselight_server.jobs.trace_log.model import AttemptState
+from fuselight_server.jobs.trace_log.model import AttemptState, Payload
 from fuselight_server.jobs.trace_log.payloads import read_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from fuselight.shared.report import GuardCause
-    from fuselight_server.jobs.ranks.alignment import Divergence
-    from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
-    from fuselight_server.jobs.ranks.graph_difference import GraphDifference, SourceLines
-    from fuselight_server.jobs.trace_log.model import Payload
-
-    _KeyedCompile = tuple[tuple[object, ...], CompileDigest]
+_KeyedCompile = tuple[tuple[object, ...], CompileDigest]
 
 _MAX_PAIRS = 64
 """Groups of ranks that are compared with the largest one."""

@@ -6,9 +6,9 @@ of it. A job that is still followed has no such finding, and one whose following
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
@@ -19,11 +19,7 @@ from fuselight_server.explain.findings.common.text import compose, sentence
 from fuselight_server.jobs.caches.model import StartStage
 from fuselight_server.jobs.caches.starts import stage_of
 from fuselight_server.jobs.caches.words import STAGE_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fuselight_server.jobs.trace_log.log_ends import LogEnd, OpenCompile
+from fuselight_server.jobs.trace_log.log_ends import LogEnd, OpenCompile
 
 _CODE = "FL914"
 _LISTED = 4

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import GuardCause, Location
 from fuselight_server.base.rank_words import ranks_in_words
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import GuardCause, Location
 
 
 class DifferenceKind(Enum):

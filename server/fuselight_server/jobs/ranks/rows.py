@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from fuselight_server.jobs.ranks.alignment import compared
+from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 from fuselight_server.jobs.ranks.model import RankCompile, RankGroup, RankRow
 from fuselight_server.jobs.trace_log.model import AttemptState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 
 _MAX_RANKS = 1_000_000
 

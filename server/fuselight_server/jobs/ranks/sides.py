@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.alignment import Divergence
+from fuselight_server.jobs.ranks.digests import CompileContent, CompileDigest
 from fuselight_server.jobs.ranks.model import RankGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from fuselight_server.jobs.ranks.alignment import Divergence
-    from fuselight_server.jobs.ranks.digests import CompileContent, CompileDigest
 
 _LONGEST = 120
 

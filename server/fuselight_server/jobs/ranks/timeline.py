@@ -7,17 +7,13 @@ by an unknown amount, so that a skew below `LEAST_SKEW` is not reported.
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from fuselight.shared.report import file_name
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.alignment import aligned_compiles
+from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 from fuselight_server.jobs.ranks.model import CompileSkew, RankTimeline, TimelineLane, TimelineSpan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 
 LEAST_SKEW = 0.2
 """Seconds."""

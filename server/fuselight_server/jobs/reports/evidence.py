@@ -5,18 +5,19 @@ Invariant: every path that a Report of the job can have is here, so that it is m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from fuselight_server.jobs.reports.moved_lines import SourceEvidence
+from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
-from fuselight_server.jobs.trace_log.model import GraphKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.jobs.reports.texts import LogTexts
-    from fuselight_server.jobs.trace_log.graphs import GraphLine
-    from fuselight_server.jobs.trace_log.model import CompileAttempt, LogFrame, LoggedCompile, ProcessLog
+from fuselight_server.jobs.trace_log.graphs import GraphLine
+from fuselight_server.jobs.trace_log.model import (
+    CompileAttempt,
+    GraphKind,
+    LogFrame,
+    LoggedCompile,
+    ProcessLog,
+)
 
 QUOTING = frozenset({GraphKind.DYNAMO, GraphKind.FORWARD, GraphKind.INFERENCE, GraphKind.BACKWARD})
 """Graphs whose nodes have lines of source."""

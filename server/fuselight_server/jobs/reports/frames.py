@@ -5,18 +5,14 @@ Invariant: code that resumes after a graph break has the `def` line of the funct
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Frame, Location, Stack, is_pythons_own
 from fuselight_server.jobs.reports.mapping import JobFiles, LineState, is_torch_file
 from fuselight_server.jobs.reports.moved_lines import last_name
 from fuselight_server.jobs.trace_log.libraries import is_library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.jobs.trace_log.model import GraphBreak, LoggedCompile
+from fuselight_server.jobs.trace_log.model import GraphBreak, LoggedCompile
 
 
 class JobFrames:

@@ -7,12 +7,13 @@ launch of a C++ kernel has no comment: it has those of the nodes that its name l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight.shared.generated_code import kernel_sources, without_sources
 from fuselight.shared.report import (
+    Frame,
     FusedOperator,
     GeneratedGraph,
     Kernel,
@@ -21,15 +22,10 @@ from fuselight.shared.report import (
     Phase,
     text_key,
 )
+from fuselight_server.jobs.reports.mapping import JobFiles
+from fuselight_server.jobs.reports.texts import LogTexts
+from fuselight_server.jobs.trace_log.graphs import GraphLine
 from fuselight_server.jobs.trace_log.model import GraphKind, LoggedCompile, LoggedGraph
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Frame
-    from fuselight_server.jobs.reports.mapping import JobFiles
-    from fuselight_server.jobs.reports.texts import LogTexts
-    from fuselight_server.jobs.trace_log.graphs import GraphLine
 
 _AOT_ID = re.compile(r"^# AOT ID: \['\w*?_(?P<phase>inference|forward|backward)'\]", re.MULTILINE)
 _COMMENT = re.compile(

@@ -9,14 +9,11 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from fuselight_server.jobs.reports.definitions import LocalFunction
+from fuselight_server.jobs.reports.definitions import LocalFunction
 
 _DECORATORS = 10
 """Lines of decorators above a `def`, which is where torch says that a function starts."""

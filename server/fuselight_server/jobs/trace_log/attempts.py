@@ -5,10 +5,12 @@ Invariant: a compile restarts as often as Dynamo does; each attempt has facts of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight_server.jobs.trace_log import facts
+from fuselight_server.jobs.trace_log.budget import ProcessBudget
 from fuselight_server.jobs.trace_log.heads import compile_id_of
 from fuselight_server.jobs.trace_log.model import (
     AttemptState,
@@ -27,11 +29,6 @@ from fuselight_server.jobs.trace_log.model import (
     Specialization,
     SymbolGuard,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fuselight_server.jobs.trace_log.budget import ProcessBudget
 
 _SIZE = 1_200
 """Bytes, as estimated, of an attempt without its facts."""

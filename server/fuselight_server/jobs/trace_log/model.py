@@ -6,16 +6,12 @@ and are read on demand through their `Payload`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Imports, Location
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight.shared.torch_texts import Reason
+from fuselight.shared.torch_texts import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,15 @@ from __future__ import annotations
 import functools
 import re
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
+from fuselight_server.jobs.trace_log.budget import ProcessBudget
 from fuselight_server.jobs.trace_log.facts import BadRecordError
 from fuselight_server.jobs.trace_log.heads import RecordHead, compile_id_of
 from fuselight_server.jobs.trace_log.model import CompileId, TimelinePhase
-
-if TYPE_CHECKING:
-    from fuselight_server.jobs.trace_log.budget import ProcessBudget
 
 _START = re.compile(rb'"name": ("(?:[^"\\]|\\.)*"),\s+"ts": ([\d.e+]+)')
 _LATEST = 2.0**36

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.source.notebooks.module import ModuleCell, NotebookModule
+from fuselight_server.source.notebooks.module import ModuleCell, NotebookModule
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 SPANS_CELLS = "its change does not fit into a cell"

@@ -5,16 +5,12 @@ Invariant: the words come from the same reading of the text that decides in the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.run_selection import LeftOut, select_statements
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.source.notebooks.module import NotebookModule
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.notebooks.module import NotebookModule
+from fuselight_server.source.reading import Reading
 
 _NAMED = 4
 """Statements that a question names."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight_server.source.notebooks.module import NotebookModule
+from fuselight_server.source.notebooks.module import NotebookModule
 
 _MENTION = re.compile(
     r"`[^`]*`|[^\s`'\"()]+\.pyw? on lines? [\d, and-]+|(?P<file>[^\s`'\"()]+\.ipynb):(?P<row>\d+)(?::\d+)?"

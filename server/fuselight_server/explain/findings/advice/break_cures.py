@@ -9,18 +9,14 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind, Frame, Location
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 SCALARS = "capture_scalar_outputs"
 SHAPES = "capture_dynamic_output_shape_ops"

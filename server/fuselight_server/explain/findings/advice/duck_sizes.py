@@ -6,15 +6,12 @@ Invariant: only sizes that got one symbol when they were created are named; what
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, Compile, CureKind, GuardFailure, Location, Recompile, Symbol
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.advice import TriedAdvice
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import quoted
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 TAKEN_FOR_EQUAL = "torch took them for equal"
 """In a difference of a guard that only duck sizing made."""

@@ -11,9 +11,10 @@ import ast
 import enum
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.explain.findings.breaks.branch_conditions import (
     branch_at,
     condition_of,
@@ -22,21 +23,15 @@ from fuselight_server.explain.findings.breaks.branch_conditions import (
     is_decided_by_python,
     operands_of,
 )
-from fuselight_server.explain.findings.breaks.caught_exceptions import handler_of, raised_name
+from fuselight_server.explain.findings.breaks.caught_exceptions import Handler, handler_of, raised_name
 from fuselight_server.explain.findings.breaks.in_place_changes import (
     changes_tensors,
     in_place_call,
     selected_change,
     targets_of,
 )
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Location
-    from fuselight_server.explain.findings.breaks.caught_exceptions import Handler
-    from fuselight_server.explain.findings.common.context import Context
 
 BRANCH_IDS = frozenset({"GB0170"})
 _RANDOM_INPUT = "random_value_"

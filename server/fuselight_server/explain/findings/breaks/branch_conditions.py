@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
+from fuselight.shared.report import Location
 from fuselight_server.base.finding import Span
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Location
-    from fuselight_server.explain.findings.common.context import Context
 
 Branch: TypeAlias = ast.If | ast.While | ast.IfExp | ast.Assert | ast.comprehension | ast.BoolOp
 

@@ -6,20 +6,16 @@ to have no graph where the report holds one of its code. Nothing is said where t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Break, Compile, Frame
 from fuselight_server.base.formatting import cut_list, format_count, format_list
 from fuselight_server.explain.findings.breaks.generators import COMPREHENSIONS, is_comprehension
 from fuselight_server.explain.findings.breaks.loop_breaks import lines_in_loops, skipped_around
 from fuselight_server.explain.findings.common.carried_values import code_of
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Break, Compile, Frame
-    from fuselight_server.explain.findings.common.context import Context
 
 _MAX_NAMED = 2
 

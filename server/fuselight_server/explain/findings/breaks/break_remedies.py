@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Break, Failure, Location
 from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE, LOGGING_COSTS
@@ -44,7 +44,7 @@ from fuselight_server.explain.findings.breaks.number_steps import (
 )
 from fuselight_server.explain.findings.breaks.random_draws import random_words, without_counterpart
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
-from fuselight_server.explain.findings.common.context import is_machinery
+from fuselight_server.explain.findings.common.context import Context, is_machinery
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import (
     excerpt,
@@ -54,11 +54,6 @@ from fuselight_server.explain.findings.common.text import (
     sentence,
     shortened,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import Location, Stack
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight.shared.report import Location, Stack
+from fuselight_server.explain.findings.common.context import Context
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Block = ast.Try | ast.With | ast.AsyncWith

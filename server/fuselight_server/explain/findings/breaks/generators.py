@@ -8,16 +8,12 @@ Invariant: what led there is named only where the report holds it.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Break, Location, NotCompiledKind, Stack
 from fuselight_server.base.finding import Related
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import place
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 """Functions in the bytecode alone; of Python before 3.12, but for the last."""

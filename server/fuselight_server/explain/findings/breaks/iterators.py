@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Break, Location
 from fuselight_server.explain.findings.breaks.branch_conditions import is_computed
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Break, Location
-    from fuselight_server.explain.findings.common.context import Context
 
 _IDS = frozenset({"GB0160", "GB4347"})
 _WRITTEN_IN_C = "GB9493"

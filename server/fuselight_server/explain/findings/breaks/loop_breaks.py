@@ -7,17 +7,13 @@ compiles separately then. Invariant: only breaks of the report are named.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from fuselight.shared.foreign_data import try_parse_expression
+from fuselight.shared.report import Break, Location
 from fuselight_server.base.formatting import format_place
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import Break, Location
-    from fuselight_server.explain.findings.common.context import Context
 
 
 def lines_in_loops(context: Context, skipped: Location) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ torch skipped for a graph break of the report only refers to that break, whose f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import (
     Break,
@@ -32,7 +32,7 @@ from fuselight_server.explain.findings.breaks.generators import (
 )
 from fuselight_server.explain.findings.breaks.iterators import expected_generator
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
-from fuselight_server.explain.findings.common.context import is_machinery, span_of
+from fuselight_server.explain.findings.common.context import Context, is_machinery, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
@@ -42,11 +42,6 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
     stopped_by_limit,
 )
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_growth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _CODES = {
     Kind.SKIPPED: "FL101",

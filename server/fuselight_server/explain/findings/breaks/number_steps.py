@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import ast
 import enum
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.foreign_data import parse_literal, parse_python
+from fuselight.shared.report import Location
 from fuselight_server.explain.findings.breaks.break_texts import first_step
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.number_uses import Use, use_of, uses_of
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Location
-    from fuselight_server.explain.findings.common.context import Context
 
 NUMBER_TEXT = (
     "The value of the tensor is known only when the graph runs, and the code needs it as a Python number while torch "

@@ -8,13 +8,10 @@ from __future__ import annotations
 import ast
 import random
 import re
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Break, Location
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Break, Location
-    from fuselight_server.explain.findings.common.context import Context
 
 _OUTSIDE = "outside the compiled code"
 _WITH_TORCH = (

@@ -7,14 +7,10 @@ come from another thread, which has the default: torch keeps settings for each t
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from fuselight_server.base.remedies import FindingRemedy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.context import Context
 
 _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)")
 

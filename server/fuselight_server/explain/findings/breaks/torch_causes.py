@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.foreign_data import try_parse_python
+from fuselight.shared.report import Break, Location
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import plain, quoted, shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Break, Location
-    from fuselight_server.explain.findings.common.context import Context
 
 _LAZY = re.compile(r"LazyVariableTracker\((?:un)?realized: ((?:[^()]|\([^()]*\))*)\)")
 _CONSTANT = re.compile(r"ConstantVariable\(\w+: ((?:[^()]|\([^()]*\))*?)\)")

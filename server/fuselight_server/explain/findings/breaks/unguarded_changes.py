@@ -7,17 +7,12 @@ concluded from the source, except on which line of a file a method is replaced.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.report import Location, UnseenChange, UnseenKind
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_list
-from fuselight_server.explain.findings.common.context import span_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.context import Context, span_of
 
 _RESET = "torch._dynamo.reset() after it, which drops all compiled code"
 _BEFORE = "Or register it before the first call"

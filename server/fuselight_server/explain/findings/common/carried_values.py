@@ -10,18 +10,13 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import try_parse_python
-from fuselight_server.explain.findings.common.waiting_values import waiting_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Break, Frame, Location
-    from fuselight_server.explain.findings.common.context import Context
-    from fuselight_server.explain.findings.common.waiting_values import WaitingValue
+from fuselight.shared.report import Break, Frame, Location
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.waiting_values import WaitingValue, waiting_values
 
 CARRIED_VALUE = re.compile(r"\b___stack(\d+)\b")
 _WITH_PROPERTY = re.compile(

@@ -7,11 +7,9 @@ and it also reads the value or is the only such line of the file.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight.shared.report import GuardFailure, Location
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight.shared.report import GuardFailure, Location
+from fuselight_server.explain.findings.common.context import Context
 
 _LAST_NAME = re.compile(r"(?:\[(['\"])(?P<key>\w+)\1\]|(?P<name>\b[^\W\d]\w*))$")
 

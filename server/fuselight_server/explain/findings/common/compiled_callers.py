@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from fuselight.shared.report import Frame, Location, Outcome, Recompile, Report
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight_server.explain.findings.common.context import Context
 
 
 def is_called_in_compiled_code(report: Report, recompilation: Recompile) -> bool:

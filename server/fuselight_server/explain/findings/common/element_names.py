@@ -9,15 +9,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from fuselight.shared.report import GuardFailure
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import GuardFailure
-    from fuselight_server.explain.findings.common.context import Context
 
 _ELEMENT = re.compile(
     r"(?P<entry>[\w.]+\[)?list\((?P<owner>[\w.]+)\)\[(?P<number>\d+)\](?(entry)\])(?P<rest>[^()]*)$"

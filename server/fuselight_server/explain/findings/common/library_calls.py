@@ -8,11 +8,9 @@ counts the lines that break: nothing in the library can be changed, and moving t
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuselight.shared.report import Stack
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight.shared.report import Stack
+from fuselight_server.explain.findings.common.context import Context
 
 _STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|/Lib/(?!site-packages/)")
 

@@ -7,15 +7,11 @@ Invariant: only notes that change how results are to be read are findings; the r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import plain, sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.findings.common.context import Context
 
 _CODES = {
     "device_redirected": "FL601",

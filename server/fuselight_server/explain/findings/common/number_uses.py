@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import ast
 import enum
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from fuselight.shared.foreign_data import parse_python
+from fuselight.shared.report import GuardFailure, Location
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import function_tree, parents_of, tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fuselight.shared.report import GuardFailure, Location
-    from fuselight_server.explain.findings.common.context import Context
 
 
 class Use(enum.Enum):

@@ -12,30 +12,25 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-from fuselight.shared.report import GuardCause, Location
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Recompile
 from fuselight_server.explain.findings.common.carried_values import (
     CARRIED_VALUE,
+    Resumption,
     break_on,
     carried_in_words,
     resumption,
 )
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.element_names import with_element_name
 from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
 from fuselight_server.explain.findings.common.text import rounded
 from fuselight_server.explain.findings.common.unsteady_values import without_unsteady_value
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TypeAlias
-
-    from fuselight.shared.report import GuardFailure, Mismatch, Recompile
-    from fuselight_server.explain.findings.common.carried_values import Resumption
-    from fuselight_server.explain.findings.common.context import Context
-
-    _Guarded: TypeAlias = tuple[GuardCause, str]
+_Guarded: TypeAlias = tuple[GuardCause, str]
 
 _OF_TENSORS = frozenset(
     {

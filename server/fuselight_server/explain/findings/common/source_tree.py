@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import Location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.context import Context
 
 _LONGEST_FUNCTION = 400
 """Lines of a function that are read."""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import function_tree, tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight_server.explain.findings.common.context import Context
 
 WHOLE = ""
 """Stands for a key where the value itself is assigned, or an entry that only the run knows."""

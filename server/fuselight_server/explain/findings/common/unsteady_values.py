@@ -9,16 +9,12 @@ import ast
 import dataclasses
 import functools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import GuardCause, GuardFailure, Recompile
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.value_writes import write_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _IN_EACH_CALL = " has another value in each call"
 _IS_ANOTHER = " is another in each call"

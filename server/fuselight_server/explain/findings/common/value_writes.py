@@ -9,17 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python, try_parse_python
 from fuselight.shared.report import GuardFailure, Location, Recompile
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _LAST_PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])(?:\[\d+\])?$")
 _SETTING = re.compile(r"\bparam_groups\[\d+\]\['(?P<name>\w+)'\]")

@@ -5,18 +5,14 @@ Invariant: nothing is said of a value that was not tried. Guards answer for one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ChangeKind, Forecast, TriedValue
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecast_kinds import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.explain.findings.common.context import Context
-    from fuselight_server.explain.findings.forecasts.forecast_parts import AskedChange
+from fuselight_server.explain.findings.forecasts.forecast_parts import AskedChange
 
 
 @dataclass(frozen=True)

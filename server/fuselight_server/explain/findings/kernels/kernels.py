@@ -8,34 +8,33 @@ that the program asks for by name (`copy_`, `cat`). Repeated instances are equal
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from fuselight.shared.devices import BANDWIDTH_REACHED, lacks
-from fuselight.shared.report import KernelKind, Phase, is_library_call
+from fuselight.shared.report import (
+    Break,
+    CudagraphSkip,
+    Frame,
+    GeneratedGraph,
+    Handed,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Repeated,
+    Stack,
+    is_library_call,
+)
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
     format_percent,
     format_size,
 )
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import (
-        Break,
-        CudagraphSkip,
-        Frame,
-        GeneratedGraph,
-        Handed,
-        Kernel,
-        Location,
-        Repeated,
-        Stack,
-    )
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.findings.common.context import Context
 
 T = TypeVar("T")
 

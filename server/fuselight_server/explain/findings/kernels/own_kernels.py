@@ -6,7 +6,7 @@ calls `tried` was compiled, and its figures are those of that compile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.devices import rate
 from fuselight.shared.kernel_forms import DotUse, Float64Use, MemoryAccess, dots, float64_use, memory_accesses
@@ -14,7 +14,7 @@ from fuselight.shared.kernel_options import is_low
 from fuselight.shared.report import Assembled, CompiledOption, Location, OwnKernel
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_list, format_percent
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.kernels.own_kernels import (
     by_function,
     is_refused,
@@ -22,11 +22,6 @@ from fuselight_server.explain.kernels.own_kernels import (
     resource_words,
     short_specialization,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _WGMMA_ROWS = 64
 """Rows of the left operand that Hopper's matrix instruction multiplies at least."""

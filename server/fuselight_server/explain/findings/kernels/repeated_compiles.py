@@ -6,17 +6,13 @@ what a kernel is specialized on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from fuselight.shared.report import OwnKernel
 from fuselight_server.base.finding import Finding, Related
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.kernels.own_kernels import by_function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import OwnKernel
-    from fuselight_server.explain.findings.common.context import Context
 
 _MANY = 3
 """Values of a constant from which on each further one is expected to be another."""

@@ -5,16 +5,11 @@ Invariant: both values were computed in the run, and an argument is advised only
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from fuselight.shared.report import TuningChange
 from fuselight_server.base.finding import Finding, Related
-from fuselight_server.explain.findings.common.context import span_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import TuningChange
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.context import Context, span_of
 
 
 def tuning_change_findings(context: Context) -> Iterator[Finding]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
-from fuselight_server.explain.findings.common.context import MAX_LINES
+from fuselight_server.explain.findings.common.context import MAX_LINES, Context
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import (
     is_of_context_manager,
@@ -22,11 +22,6 @@ from fuselight_server.explain.findings.common.source_tree import (
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")
 _ADDING = frozenset({"append", "appendleft", "extend", "insert"})

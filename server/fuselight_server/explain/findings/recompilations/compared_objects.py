@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure
 from fuselight_server.explain.findings.advice.expectations import SAME_OBJECT
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.context import Context
 
 _IS = re.compile(r"(?<![\w.])is(?: not)? (?!None\b|True\b|False\b)")
 _ADVICE = (

@@ -7,19 +7,15 @@ said: Inductor may add guards of its own, and no call of the run has shown it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from fuselight.shared.report import Recompile
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.base.formatting import cut_list, format_list
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import plain, quoted
 from fuselight_server.explain.findings.recompilations.specializations import made_dynamic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fuselight.shared.report import Recompile
-    from fuselight_server.explain.findings.common.context import Context
 
 _MAX_NAMED = 3
 _RANGE = re.compile(r"(?P<low>-?\d+) <= (?P<value>.+) and (?P=value) <= (?P<high>-?\d+)$")

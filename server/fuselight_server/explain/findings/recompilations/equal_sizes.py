@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.report import FactKind, Location, Symbol
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\(\d+\)$")
 _SHAPE = re.compile(r"\w+\[(?P<sizes>[^\]]*)\]")

@@ -6,15 +6,12 @@ Invariant: the source shows the `if` that reads the guarded attribute and sets i
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 _CAUSES = frozenset({GuardCause.NONE, GuardCause.VALUE, GuardCause.NUMBER, GuardCause.MISSING})
 

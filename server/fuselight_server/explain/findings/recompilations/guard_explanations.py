@@ -5,18 +5,13 @@ Invariant: a call with `dynamic=False` is to blame only if torch would keep the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.base.finding import Related
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.recompilations.value_remedies import cached_function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _SETTING = "automatic_dynamic_shapes"
 

@@ -7,16 +7,12 @@ are related. Unless a limit in microseconds is set, measured times decide nothin
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from fuselight.shared.report import Compile, Frame
 from fuselight_server.base.finding import Finding, Related, Span
 from fuselight_server.base.formatting import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Compile, Frame
-    from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.context import Context
 
 _MAX_LINES = 8
 

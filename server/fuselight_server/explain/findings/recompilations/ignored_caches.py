@@ -5,18 +5,14 @@ Invariant: one finding for each such function that has operators in a graph, whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from fuselight.shared.report import Compile, Location, Stack
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import cached_function_around
 from fuselight_server.explain.findings.recompilations.value_remedies import cached_function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Compile, Location, Stack
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.explain.findings.common.context import Context
 
 _Place = tuple[str, str | None]
 """The file and the function of a frame."""

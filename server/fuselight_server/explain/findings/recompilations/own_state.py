@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import (
     in_the_users_words,
     nearest,
@@ -30,11 +31,6 @@ from fuselight_server.explain.findings.common.state_writes import (
 )
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.changed_containers import JOINING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _SUBSCRIPTS = re.compile(r"(?:\[[^\[\]]*\])+$")
 _KEY = re.compile(r"\[(?P<key>'[^']*'|\d+)\]$")

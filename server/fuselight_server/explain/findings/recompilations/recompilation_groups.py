@@ -7,11 +7,12 @@ that the counts of the findings add up to that of the report.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import (
     Root,
     break_at,
@@ -26,11 +27,6 @@ from fuselight_server.explain.findings.recompilations.own_state import family_of
 from fuselight_server.explain.findings.recompilations.remedies import root_failures
 from fuselight_server.explain.findings.recompilations.root_breaks import root_break
 from fuselight_server.explain.findings.recompilations.shared_sizes import SharedSize, shared_sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.explain.findings.common.context import Context
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,22 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CallCure, CureGoal, CureKind, GuardCause, NotCompiledKind
+from fuselight.shared.report import (
+    CallCure,
+    CureGoal,
+    CureKind,
+    GuardCause,
+    GuardFailure,
+    NotCompiledKind,
+    Recompile,
+)
 from fuselight_server.explain.findings.advice.advice import TriedAdvice
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, nearest
 from fuselight_server.explain.findings.common.text import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight.shared.report import GuardFailure, Recompile
-    from fuselight_server.explain.findings.common.context import Context
 
 _DEFAULT = 8
 _HIGHER = 4

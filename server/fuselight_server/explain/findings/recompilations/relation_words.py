@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import is_of_general_code
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import plain
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 _HOLDS = " no longer holds"
 _OFFSET = re.compile(r"2 <= (?P<view>.+)\.storage_offset\(\) no longer holds: .* is (?P<now>\d+)$")

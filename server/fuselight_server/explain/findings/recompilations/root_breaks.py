@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile, Stack
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import break_at, nearest, resumed_at
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import place
 from fuselight_server.explain.findings.recompilations.changed_containers import is_filled_on
 from fuselight_server.explain.findings.recompilations.remedies import is_made_by_the_function
 from fuselight_server.explain.findings.recompilations.value_remedies import is_grad_mode
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 _MODES = frozenset({"no_grad", "enable_grad", "set_grad_enabled", "inference_mode"})
 _OF_MODES = frozenset({GuardCause.GLOBAL_STATE, GuardCause.REQUIRES_GRAD, GuardCause.DISPATCH})

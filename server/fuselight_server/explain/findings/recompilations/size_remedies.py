@@ -11,7 +11,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Branch, GuardCause, GuardFailure, Recompile
 from fuselight_server.explain.findings.advice.expectations import (
@@ -20,11 +19,9 @@ from fuselight_server.explain.findings.advice.expectations import (
     fixed_by_torch,
     is_of_general_code,
 )
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
 from fuselight_server.explain.findings.common.source_tree import function_tree
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 _SETTING = "automatic_dynamic_shapes"
 _RELATION = re.compile(r"no longer holds: (?P<name>\S+)\.size\((?P<dimension>\d+)\) is (?P<now>\d+)$")

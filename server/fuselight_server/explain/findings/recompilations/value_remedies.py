@@ -6,12 +6,12 @@ Invariant: what each program has to compile again is expected, not advised again
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight.shared.version import release
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED, is_of_object
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
 from fuselight_server.explain.findings.common.source_tree import (
     cached_function_around,
@@ -20,9 +20,6 @@ from fuselight_server.explain.findings.common.source_tree import (
 )
 from fuselight_server.explain.findings.common.text import with_short_strings
 from fuselight_server.explain.findings.recompilations.recompile_limit import limit_of
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 _MAX_NAMED = 4
 """Strings that are listed."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from fuselight.shared.report import Fact, FactKind, FileFacts, Location, Symbol
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
 _SHAPE = re.compile(r"\w+\[(?P<sizes>[^\]]*)\]")

@@ -23,13 +23,7 @@ from fuselight.shared import wire
 from fuselight.shared.codec import encode
 from fuselight.shared.protocol import Limits
 from fuselight.shared.worker_launch import start_error, worker_command, worker_environment
-from fuselight.shared.worker_protocol import (
-    Conversation,
-    damage,
-    deadline,
-    hello_problem,
-    message_bytes,
-)
+from fuselight.shared.worker_protocol import Conversation, damage, deadline, hello_problem, message_bytes
 
 _START_SECONDS = 300.0
 """From the start of the process to its hello: torch may come from a slow network disk."""

@@ -23,26 +23,12 @@ from fuselight.adapters.torch_api.dynamo.frames import has_guard_filter
 from fuselight.replay.freezing import Backend, records_gradients
 from fuselight.replay.graph_key import keys_by_gradients, tuned_graph
 from fuselight.replay.machine_key import MachineKey, machine_key
-from fuselight.replay.mismatch import (
-    ReplayMismatch,
-    name_of,
-    no_graph,
-    reasons,
-    tune_again,
-    tune_command,
-)
+from fuselight.replay.mismatch import ReplayMismatch, name_of, no_graph, reasons, tune_again, tune_command
 from fuselight.replay.numerics import OPTION, numerics_of, parse_numerics, preferred
 from fuselight.replay.preparation import prepared_inductor
 from fuselight.replay.tuned_files import TunedSource, TunedSources
 from fuselight.shared.foreign_files import read_regular, signature
-from fuselight.shared.report.tuned import (
-    ATTENTION,
-    PRECISION,
-    Numerics,
-    Preparation,
-    TunedGraph,
-    TunedResult,
-)
+from fuselight.shared.report.tuned import ATTENTION, PRECISION, Numerics, Preparation, TunedGraph, TunedResult
 from fuselight.shared.tuned_code import GUARD_OPTION
 from fuselight.shared.tuned_file import ARTIFACT_BYTES, artifacts_name
 

@@ -17,11 +17,7 @@ import torch.nn.attention
 
 from fuselight.adapters.torch_api.choices.longest_multiplications import autotuning_longest
 from fuselight.adapters.torch_api.dynamo import captured_graphs
-from fuselight.adapters.torch_api.inductor.inductor_backend import (
-    Context,
-    InductorBackend,
-    has_option,
-)
+from fuselight.adapters.torch_api.inductor.inductor_backend import Context, InductorBackend, has_option
 from fuselight.replay.freezing import FREEZING, Backend, FreezingBackend, Say
 from fuselight.replay.layouts import to_channels_last
 from fuselight.shared.report.tuned import Preparation

@@ -11,13 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fuselight.shared.report import (
-    Kernel,
-    KernelKind,
-    LaunchKind,
-    MeasuredConfiguration,
-    MeasuredLaunch,
-)
+from fuselight.shared.report import Kernel, KernelKind, LaunchKind, MeasuredConfiguration, MeasuredLaunch
 from fuselight.shared.report.tuned import Knob, KnobBound, Skip
 from fuselight.tune.knobs import KNOBS, KnobSetting, Trait, Unsuitable
 

@@ -18,14 +18,7 @@ from pathlib import Path
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json, unpack
-from fuselight.shared.foreign_files import (
-    LEFT,
-    STORE,
-    open_regular,
-    project_root,
-    read_regular,
-    write_whole,
-)
+from fuselight.shared.foreign_files import LEFT, STORE, open_regular, project_root, read_regular, write_whole
 from fuselight.shared.kernel_calls import calls_of_notebook
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError, read_cells
 from fuselight.shared.report import Report, text_key

@@ -20,12 +20,7 @@ from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.benchmarks.exports import (
-    NotReadError,
-    OtherTargetError,
-    from_json,
-    text_of,
-)
+from fuselight_server.explain.benchmarks.exports import NotReadError, OtherTargetError, from_json, text_of
 from fuselight_server.explain.benchmarks.history import (
     BenchmarkRun,
     History,
@@ -35,11 +30,7 @@ from fuselight_server.explain.benchmarks.history import (
     run_of,
 )
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
-from fuselight_server.explain.benchmarks.planning import (
-    configurations,
-    history_of,
-    measure_request,
-)
+from fuselight_server.explain.benchmarks.planning import configurations, history_of, measure_request
 from fuselight_server.explain.findings.failures import failure_report
 
 LAST = "last"

@@ -29,13 +29,7 @@ from fuselight_server.jobs.ranks.digests import RankDigest, SharedParts
 from fuselight_server.jobs.ranks.many import MANY_RANKS, read_many
 from fuselight_server.jobs.reports.conversion import read_report
 from fuselight_server.jobs.reports.evidence import read_evidence
-from fuselight_server.jobs.reports.mapping import (
-    JobFiles,
-    LocalSources,
-    files_in_place,
-    is_of_job,
-    map_files,
-)
+from fuselight_server.jobs.reports.mapping import JobFiles, LocalSources, files_in_place, is_of_job, map_files
 from fuselight_server.jobs.reports.moved_lines import SourceEvidence
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.files import FoundLogs, LogError, find_logs

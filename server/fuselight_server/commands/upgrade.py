@@ -43,12 +43,7 @@ from fuselight_server.explain.benchmarks.planning import configurations, measure
 from fuselight_server.explain.findings import Thresholds
 from fuselight_server.jobs.comparison.model import FindingState
 from fuselight_server.upgrades.comparison import compare_target
-from fuselight_server.upgrades.model import (
-    ComparedRuns,
-    RegressionKind,
-    SideReports,
-    UpgradeComparison,
-)
+from fuselight_server.upgrades.model import ComparedRuns, RegressionKind, SideReports, UpgradeComparison
 from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_packages
 from fuselight_server.upgrades.results import RunsFolder, without_texts
 

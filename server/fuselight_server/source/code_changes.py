@@ -12,13 +12,7 @@ import collections
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from fuselight_server.source.code_parts import (
-    LOCALS,
-    CodeParts,
-    FunctionPart,
-    bindings,
-    changed_parts,
-)
+from fuselight_server.source.code_parts import LOCALS, CodeParts, FunctionPart, bindings, changed_parts
 
 _INIT = "__init__"
 _REGISTERS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module", "setattr"})

@@ -12,12 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Finding, SourceLine
-from fuselight_server.jobs.comparison.model import (
-    ChangeVerdict,
-    FindingChange,
-    FindingState,
-    FunctionChange,
-)
+from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingChange, FindingState, FunctionChange
 from fuselight_server.upgrades.numerics import result_change
 
 if TYPE_CHECKING:

@@ -15,15 +15,7 @@ from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import frames, names, variables
 from fuselight.capture.dynamo import stacks
-from fuselight.shared.report import (
-    Branch,
-    Fact,
-    FactKind,
-    FileFacts,
-    Problem,
-    TracedFacts,
-    TracedValue,
-)
+from fuselight.shared.report import Branch, Fact, FactKind, FileFacts, Problem, TracedFacts, TracedValue
 from fuselight.shared.report.facts import MAX_EXPRESSIONS, MAX_VALUES
 
 Span = tuple[int, int, int, int]

@@ -22,13 +22,7 @@ from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import frames, names
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import recompiles, stacks
-from fuselight.capture.dynamo.changed_tensors import (
-    CHANNELS_LAST,
-    TRANSPOSED,
-    like,
-    relaid,
-    resized,
-)
+from fuselight.capture.dynamo.changed_tensors import CHANNELS_LAST, TRANSPOSED, like, relaid, resized
 from fuselight.capture.dynamo.containers import Field, Path, is_plain, items_of, replaced
 from fuselight.capture.dynamo.guards import Births
 from fuselight.capture.dynamo.loop_counts import LoopCounts, loop_counts

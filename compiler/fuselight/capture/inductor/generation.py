@@ -14,13 +14,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.dynamo import compiled_results, errors, frames
-from fuselight.adapters.virtual_gpu import (
-    autotune_choices,
-    codegen,
-    cudagraphs,
-    partitioner,
-    scheduler_nodes,
-)
+from fuselight.adapters.virtual_gpu import autotune_choices, codegen, cudagraphs, partitioner, scheduler_nodes
 from fuselight.capture.dynamo import stacks
 from fuselight.capture.inductor import launches, shared_tensors
 from fuselight.capture.inductor.repeats import read_repeated

@@ -14,13 +14,7 @@ from typing import Any
 
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode, encode
-from fuselight.shared.protocol import (
-    MeasureRequest,
-    Partial,
-    Refused,
-    TuneRequest,
-    to_json,
-)
+from fuselight.shared.protocol import MeasureRequest, Partial, Refused, TuneRequest, to_json
 from fuselight.shared.report import Failure, Location, Report, Stack, TargetRef, Versions
 from fuselight.worker.child import run_failures
 from fuselight.worker.processes import children

@@ -27,13 +27,7 @@ from fuselight.capture.calls import importing
 from fuselight.capture.dynamo import stacks
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import (
-    AssembleRequest,
-    GenerateRequest,
-    LiveRequest,
-    MemoryRequest,
-    RunRequest,
-)
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest, MemoryRequest, RunRequest
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
 from fuselight.worker.child.launch_modes import (

@@ -14,12 +14,7 @@ from typing import Any
 
 from fuselight.adapters.torch_api.cuda_operators import function_of
 from fuselight.adapters.torch_api.uninitialized import Unwritten
-from fuselight.adapters.triton_api.launches.record import (
-    AccessFault,
-    AddressReport,
-    LaunchLog,
-    LaunchOutcome,
-)
+from fuselight.adapters.triton_api.launches.record import AccessFault, AddressReport, LaunchLog, LaunchOutcome
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import (
     AddressCheckResult,

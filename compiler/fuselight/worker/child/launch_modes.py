@@ -16,11 +16,7 @@ from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.adapters.torch_api.cuda_operators import cuda_operators_on_cpu
 from fuselight.adapters.torch_api.device_questions import answered_questions
 from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
-from fuselight.adapters.triton_api.launches.stand_in import (
-    recording_on_gpu,
-    refusing_launches,
-    standing_in,
-)
+from fuselight.adapters.triton_api.launches.stand_in import recording_on_gpu, refusing_launches, standing_in
 from fuselight.capture.calls.kernel_devices import libraries_of_kernels_on_cpu
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.devices import FALLBACK, find

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared import kernel_forms
-from fuselight.shared.devices import (
-    BANDWIDTH_REACHED,
-    LAUNCH_US,
-    RATE_REACHED,
-    estimate_beside,
-    rate,
-)
+from fuselight.shared.devices import BANDWIDTH_REACHED, LAUNCH_US, RATE_REACHED, estimate_beside, rate
 from fuselight.shared.dot_loops import dot_loops, loading_loops, matrix_loop
 from fuselight.shared.report import Assembled, Device
 

@@ -37,12 +37,7 @@ from fuselight.shared.report import (
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child import child
 from fuselight.worker.child.originals import getpid
-from fuselight.worker.child.recorded_arguments import (
-    FunctionKey,
-    RecordedCall,
-    fresh_values,
-    function_key,
-)
+from fuselight.worker.child.recorded_arguments import FunctionKey, RecordedCall, fresh_values, function_key
 from fuselight.worker.child.repeated_layers import RepeatedLayers, find_repeats, without_repeats
 from fuselight.worker.child.state import RunState
 from fuselight.worker.live.edited_text import (

@@ -12,12 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fuselight.shared.report import Location, Stack
-from fuselight.worker.results.branches import (
-    assigning_line,
-    deciding_line,
-    names_read,
-    skipped_assignment,
-)
+from fuselight.worker.results.branches import assigning_line, deciding_line, names_read, skipped_assignment
 from fuselight.worker.results.noted_lines import LineValues, NotedOperator, Place, Sums
 
 _NEAR = 1e-3

@@ -51,12 +51,7 @@ from fuselight.worker.live.call_records import (
     without_printed,
     without_reached,
 )
-from fuselight.worker.verify.case_caller import (
-    CaseCaller,
-    ModuleModes,
-    NothingToCompareError,
-    check_values,
-)
+from fuselight.worker.verify.case_caller import CaseCaller, ModuleModes, NothingToCompareError, check_values
 from fuselight.worker.verify.case_folder import ABOUT
 from fuselight.worker.verify.eager_mode import DoubleConversions, eager_mode
 from fuselight.worker.verify.further_calls import FurtherCalls

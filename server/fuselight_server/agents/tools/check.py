@@ -16,14 +16,7 @@ from fuselight_server.agents.finding_data import (
     target_data,
     target_text,
 )
-from fuselight_server.agents.tool import (
-    TARGETS,
-    WAIT,
-    Effects,
-    Tool,
-    list_schema,
-    text_schema,
-)
+from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.check import analyze

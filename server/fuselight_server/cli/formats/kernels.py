@@ -32,12 +32,7 @@ from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.kernels.fusion import sentence, why
 from fuselight_server.explain.kernels.shares import Folded, costs_by_line, fold, place_of
-from fuselight_server.explain.kernels.summary import (
-    candidates,
-    one_call,
-    resources,
-    target_summary,
-)
+from fuselight_server.explain.kernels.summary import candidates, one_call, resources, target_summary
 
 
 @dataclass(frozen=True)

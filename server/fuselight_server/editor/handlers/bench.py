@@ -46,15 +46,7 @@ from fuselight_server.explain.benchmarks.history import (
     runs_of_removed,
 )
 from fuselight_server.explain.benchmarks.history_diff import compare, on_page
-from fuselight_server.explain.benchmarks.page import (
-    Around,
-    Drawn,
-    View,
-    body,
-    nothing,
-    of_body,
-    places_of,
-)
+from fuselight_server.explain.benchmarks.page import Around, Drawn, View, body, nothing, of_body, places_of
 from fuselight_server.explain.benchmarks.page_types import MeasuredPage, PastRun
 from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.explain.pages.document import NotBuiltError

@@ -13,12 +13,7 @@ from typing import Any
 from fuselight.shared.report import Tier
 from fuselight_server.editor.handlers.commands import path_in, run
 from fuselight_server.editor.handlers.server import Server
-from fuselight_server.editor.results.lens_facts import (
-    ACCURACY,
-    CANCEL_ACCURACY,
-    CANCEL_MEMORY,
-    MEMORY,
-)
+from fuselight_server.editor.results.lens_facts import ACCURACY, CANCEL_ACCURACY, CANCEL_MEMORY, MEMORY
 from fuselight_server.execution.runs.planning import MAIN
 
 

@@ -19,14 +19,7 @@ from lsprotocol import types
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import view_name, write_view
-from fuselight_server.editor.handlers import (
-    bench,
-    graphs,
-    jobs,
-    kernel_documents,
-    report_tree,
-    tune,
-)
+from fuselight_server.editor.handlers import bench, graphs, jobs, kernel_documents, report_tree, tune
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.server import Server
 from fuselight_server.editor.handlers.target_at import UNSAVED, NoTargetError, asked_target

@@ -24,9 +24,7 @@ from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange, folded, folded_text
 from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
-from fuselight_server.explain.findings.recompilations.recompilations import (
-    difference_of,
-)
+from fuselight_server.explain.findings.recompilations.recompilations import difference_of
 from fuselight_server.source.positions import resumption, span
 
 

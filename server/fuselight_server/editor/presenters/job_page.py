@@ -14,12 +14,7 @@ from fuselight_server.base.finding import Finding, Severity, rank
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.commands.comparison import compare_opened
 from fuselight_server.editor.presenters.job_changes import changes_section
-from fuselight_server.editor.presenters.job_page_types import (
-    JobChanges,
-    JobChoice,
-    JobFindingRow,
-    JobPage,
-)
+from fuselight_server.editor.presenters.job_page_types import JobChanges, JobChoice, JobFindingRow, JobPage
 from fuselight_server.editor.presenters.job_sections import (
     JobView,
     cache_section,

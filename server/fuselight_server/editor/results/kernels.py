@@ -15,13 +15,7 @@ from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import format_estimate, format_line_ranges
 from fuselight_server.editor.results.target_result import STILL_RUNNING, LineResult, Row
 from fuselight_server.explain.findings import Thresholds, findings, findings_of_kernels
-from fuselight_server.explain.kernels.shares import (
-    Kept,
-    LineCost,
-    costs_by_line,
-    kept_by_line,
-    place_of,
-)
+from fuselight_server.explain.kernels.shares import Kept, LineCost, costs_by_line, kept_by_line, place_of
 from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.source.positions import Places, TrackedFinding, locations, span, tracked
 

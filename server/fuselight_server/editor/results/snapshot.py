@@ -20,9 +20,7 @@ from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.memory import MemoryResult
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.run_ends import RunEnds
-from fuselight_server.editor.results.target_result import (
-    Results,
-)
+from fuselight_server.editor.results.target_result import Results
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.queue import Running

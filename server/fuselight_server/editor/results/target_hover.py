@@ -6,22 +6,14 @@ Invariant: every number comes from a report, and one from before an edit says so
 from __future__ import annotations
 
 from fuselight.shared.report import Compile, Outcome
-from fuselight_server.base.formatting import (
-    format_count,
-    format_place,
-    format_target,
-)
+from fuselight_server.base.formatting import format_count, format_place, format_target
 from fuselight_server.base.markdown import code_span, plain
 from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.accuracy_words import accuracy_summary
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult
-from fuselight_server.editor.results.lens_facts import (
-    benchmark_summary,
-    kernel_summary,
-    tuning_summary,
-)
+from fuselight_server.editor.results.lens_facts import benchmark_summary, kernel_summary, tuning_summary
 from fuselight_server.editor.results.memory import MemoryResult
 from fuselight_server.editor.results.memory_words import memory_summary
 from fuselight_server.editor.results.predictions import Prediction

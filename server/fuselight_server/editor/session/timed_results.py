@@ -49,12 +49,7 @@ from fuselight_server.explain.benchmarks.planning import configurations, history
 from fuselight_server.explain.searches.decisions import tuned_path, write_decision
 from fuselight_server.explain.searches.last_search import keep_search
 from fuselight_server.explain.searches.measurements import is_tentative
-from fuselight_server.explain.searches.planning import (
-    FIX_SHARE,
-    LEAST_SECONDS,
-    candidates,
-    with_preparation,
-)
+from fuselight_server.explain.searches.planning import FIX_SHARE, LEAST_SECONDS, candidates, with_preparation
 
 R = TypeVar("R", bound=TargetResult)
 

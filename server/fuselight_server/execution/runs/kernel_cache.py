@@ -22,11 +22,7 @@ from fuselight.shared.version import code_key
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
 from fuselight_server.execution.runs.kept_answers import clear_answers
-from fuselight_server.execution.runs.stored_reports import (
-    UNREADABLE,
-    StoredReports,
-    stored_captures,
-)
+from fuselight_server.execution.runs.stored_reports import UNREADABLE, StoredReports, stored_captures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

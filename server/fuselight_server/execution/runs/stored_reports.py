@@ -28,14 +28,7 @@ from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import LEFT, read_regular, signature, write_whole
 from fuselight.shared.report import Output, Report, TargetRef, Tier, data_key
 from fuselight.shared.version import code_key
-from fuselight_server.base.store import (
-    Store,
-    files_of,
-    is_own,
-    make_folder,
-    read_gzip,
-    remove_left,
-)
+from fuselight_server.base.store import Store, files_of, is_own, make_folder, read_gzip, remove_left
 from fuselight_server.execution.runs.repeated_runs import RunRecord
 
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)

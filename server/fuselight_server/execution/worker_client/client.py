@@ -36,13 +36,7 @@ from fuselight.shared.protocol import (
 )
 from fuselight.shared.report import Failure, Report
 from fuselight.shared.worker_launch import worker_environment
-from fuselight.shared.worker_protocol import (
-    Unreadable,
-    damage,
-    failure_of_ours,
-    hello_problem,
-    no_answer,
-)
+from fuselight.shared.worker_protocol import Unreadable, damage, failure_of_ours, hello_problem, no_answer
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.worker_client.pending import (
     PendingRetrace,

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 
 from fuselight.shared.report import GapKind, LaunchKind, MeasuredConfiguration, Profile, Report, Work
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import (
-    format_count,
-    format_line_ranges,
-    format_percent,
-    format_time,
-)
+from fuselight_server.base.formatting import format_count, format_line_ranges, format_percent, format_time
 from fuselight_server.explain.benchmarks.profile import (
     FOREIGN,
     LineTime,

@@ -29,9 +29,7 @@ from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findi
 from fuselight_server.explain.findings.recompilations.guards import guard_findings
 from fuselight_server.explain.findings.recompilations.ignored_caches import ignored_cache_findings
 from fuselight_server.explain.findings.recompilations.recompilations import recompilation_findings
-from fuselight_server.explain.findings.recompilations.specializations import (
-    specialization_findings,
-)
+from fuselight_server.explain.findings.recompilations.specializations import specialization_findings
 from fuselight_server.explain.findings.results import result_findings
 from fuselight_server.explain.findings.static import (
     after_capture,

@@ -19,10 +19,7 @@ from fuselight_server.explain.findings.common.source_tree import is_decorated_wi
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
-from fuselight_server.explain.findings.recompilations.recompilations import (
-    difference_of,
-    stopped_by_limit,
-)
+from fuselight_server.explain.findings.recompilations.recompilations import difference_of, stopped_by_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,14 +4,6 @@ Invariant: a picture holds what the report holds and no more; what follows what 
 """
 
 from fuselight_server.explain.graphs.folding import MAX, fold
-from fuselight_server.explain.graphs.picture import (
-    Arrow,
-    ArrowKind,
-    Box,
-    BoxKind,
-    Member,
-    Picture,
-    picture,
-)
+from fuselight_server.explain.graphs.picture import Arrow, ArrowKind, Box, BoxKind, Member, Picture, picture
 
 __all__ = ["MAX", "Arrow", "ArrowKind", "Box", "BoxKind", "Member", "Picture", "fold", "picture"]

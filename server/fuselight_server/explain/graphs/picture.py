@@ -34,9 +34,7 @@ from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
 from fuselight_server.explain.findings.common.text import plain
 from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
-from fuselight_server.explain.findings.recompilations.recompilations import (
-    difference_of,
-)
+from fuselight_server.explain.findings.recompilations.recompilations import difference_of
 from fuselight_server.explain.kernels.own_kernels import figures
 from fuselight_server.source.positions import resumption, span
 

@@ -10,13 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fuselight.shared.configurations import (
-    EAGER,
-    MODES,
-    WRITTEN,
-    ConfigurationError,
-    parse_configuration,
-)
+from fuselight.shared.configurations import EAGER, MODES, WRITTEN, ConfigurationError, parse_configuration
 from fuselight.shared.measurement_plans import TunePlan
 from fuselight.shared.protocol import Limits, RunRequest, TuneRequest
 from fuselight.shared.report import Report

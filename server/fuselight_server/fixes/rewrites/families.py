@@ -18,10 +18,7 @@ from fuselight_server.explain.findings.breaks.branch_advice import handler_of_br
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.fixable import BREAKS, TUNED, FixClass, has_remedies
 from fuselight_server.explain.findings.priority import RECOMPILED
-from fuselight_server.fixes.rewrites.autograd_calls import (
-    gradient_flag_remedies,
-    repeated_argument_remedies,
-)
+from fuselight_server.fixes.rewrites.autograd_calls import gradient_flag_remedies, repeated_argument_remedies
 from fuselight_server.fixes.rewrites.bounds import bound_remedies
 from fuselight_server.fixes.rewrites.branches import branch_remedies
 from fuselight_server.fixes.rewrites.callers import for_all_callers
@@ -30,11 +27,7 @@ from fuselight_server.fixes.rewrites.counts import count_remedies
 from fuselight_server.fixes.rewrites.helpers import helper_remedies
 from fuselight_server.fixes.rewrites.hoisting import hoisting_remedies, measurement_remedies
 from fuselight_server.fixes.rewrites.masks import mask_remedies
-from fuselight_server.fixes.rewrites.numbers import (
-    number_remedies,
-    parameter_remedies,
-    random_remedies,
-)
+from fuselight_server.fixes.rewrites.numbers import number_remedies, parameter_remedies, random_remedies
 from fuselight_server.fixes.rewrites.opaque_helpers import opaque_helper_remedies
 from fuselight_server.fixes.rewrites.output import output_remedies, print_remedies
 from fuselight_server.fixes.rewrites.overrides import replaced_method

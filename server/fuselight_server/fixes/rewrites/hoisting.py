@@ -24,11 +24,7 @@ import libcst as cst
 
 from fuselight_server.fixes.rewrites.output import is_output
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
-from fuselight_server.fixes.syntax.prologue import (
-    can_be_called_from_outside,
-    is_compiled,
-    with_prologue,
-)
+from fuselight_server.fixes.syntax.prologue import can_be_called_from_outside, is_compiled, with_prologue
 from fuselight_server.fixes.syntax.purity import is_pure
 from fuselight_server.fixes.syntax.site import Replacement, Site
 from fuselight_server.fixes.syntax.tree import calls_in, descendants, dotted

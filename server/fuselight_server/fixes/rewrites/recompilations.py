@@ -45,12 +45,7 @@ from fuselight_server.fixes.syntax.parameter_uses import (
     definitions,
     rounding_caveat,
 )
-from fuselight_server.fixes.syntax.prologue import (
-    compiled_definition,
-    marks,
-    parameter_names,
-    with_prologue,
-)
+from fuselight_server.fixes.syntax.prologue import compiled_definition, marks, parameter_names, with_prologue
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.site import Site
 

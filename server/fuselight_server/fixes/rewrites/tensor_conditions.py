@@ -14,13 +14,7 @@ from fuselight_server.fixes.syntax.purity import is_pure
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import value_of
-from fuselight_server.fixes.syntax.traced_names import (
-    is_number,
-    is_tensor,
-    module_path,
-    runs_code,
-    values_of,
-)
+from fuselight_server.fixes.syntax.traced_names import is_number, is_tensor, module_path, runs_code, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 _BOOLEAN = {

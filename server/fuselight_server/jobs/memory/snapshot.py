@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fuselight.shared.report.visible import one_line
-from fuselight_server.jobs.ranks.plain_pickle import (
-    NotPlainError,
-    PlainLimits,
-    RecordKind,
-    load_plain,
-)
+from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, PlainLimits, RecordKind, load_plain
 
 _LIMITS = PlainLimits(nodes=16_000_000, seconds=120.0)
 _MAX_TEXT = 4096

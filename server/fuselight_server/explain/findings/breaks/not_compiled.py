@@ -37,10 +37,7 @@ from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
 from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
-from fuselight_server.explain.findings.recompilations.recompilations import (
-    difference_of,
-    stopped_by_limit,
-)
+from fuselight_server.explain.findings.recompilations.recompilations import difference_of, stopped_by_limit
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_growth
 
 _CODES = {

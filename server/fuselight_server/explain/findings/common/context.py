@@ -30,16 +30,8 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, in_order
 from fuselight_server.explain.findings.common import catalogue
-from fuselight_server.explain.findings.common.refused_calls import (
-    is_of_refused_call,
-    refused_calls,
-)
-from fuselight_server.explain.findings.common.text import (
-    compose,
-    inputs_line,
-    label,
-    without_resume_names,
-)
+from fuselight_server.explain.findings.common.refused_calls import is_of_refused_call, refused_calls
+from fuselight_server.explain.findings.common.text import compose, inputs_line, label, without_resume_names
 
 MAX_LINES = 20_000
 """Lines of a file that are read to search it."""

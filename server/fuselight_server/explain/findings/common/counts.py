@@ -11,10 +11,7 @@ from dataclasses import dataclass
 
 from fuselight.shared.report import Break, Location, Outcome, Report, Rung
 from fuselight_server.base.formatting import format_count
-from fuselight_server.explain.findings.common.refused_calls import (
-    is_of_refused_call,
-    refused_calls,
-)
+from fuselight_server.explain.findings.common.refused_calls import is_of_refused_call, refused_calls
 
 
 @dataclass(frozen=True)

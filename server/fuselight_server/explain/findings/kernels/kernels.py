@@ -27,12 +27,7 @@ from fuselight.shared.report import (
     is_library_call,
 )
 from fuselight_server.base.finding import Finding
-from fuselight_server.base.formatting import (
-    format_count,
-    format_estimate,
-    format_percent,
-    format_size,
-)
+from fuselight_server.base.formatting import format_count, format_estimate, format_percent, format_size
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
 

@@ -18,11 +18,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.resume_functions import (
-    in_the_users_words,
-    nearest,
-    resumed_at,
-)
+from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, nearest, resumed_at
 from fuselight_server.explain.findings.common.state_writes import (
     WHOLE,
     last_name,

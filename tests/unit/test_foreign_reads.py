@@ -68,6 +68,7 @@ PASSED: dict[str, str] = {
     "server/fuselight_server/execution/launched_ranks.py": SYSTEM,
     "server/fuselight_server/execution/programs.py": SYSTEM,
     "server/fuselight_server/explain/pages/document.py": PACKAGED,
+    "server/fuselight_server/jobs/trace_log/break_ids.py": PACKAGED,
     "server/fuselight_server/explain/findings/breaks/torch_causes.py": "a literal within a message of torch",
     "server/fuselight_server/jobs/trace_log/files.py": "a log of any size, which is streamed in bounded memory",
     "server/fuselight_server/fixes/verification/change_context.py": "a literal of a parsed file",

@@ -45,7 +45,7 @@ def test_records_go_to_the_folder_and_are_flushed(tmp_path: Path, monkeypatch: p
 
 
 def test_ids_of_breaks_are_those_of_torchs_registry() -> None:
-    """`jobs/trace_log/break_ids.py` names breaks in logs of older releases by the titles of the registry."""
+    """`jobs/trace_log/break_ids.json` names breaks in logs of older releases by the titles of the registry."""
     path = Path(logs.__file__).parents[1] / "_dynamo" / "graph_break_registry.json"
     registry = json.loads(path.read_text(encoding="utf-8"))
     ids: dict[str, set[str]] = {}

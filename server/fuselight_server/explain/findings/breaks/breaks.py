@@ -12,9 +12,11 @@ import ast
 import dataclasses
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from fuselight.shared.foreign_data import try_parse_expression
+from fuselight.shared.report import Break, Location
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.explain.findings.advice.advice import with_joint_changes, worded
@@ -39,19 +41,13 @@ from fuselight_server.explain.findings.breaks.generators import follows_break
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.loop_breaks import loop_words
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
 from fuselight_server.explain.findings.common.text import (
     place,
     plain,
     sentence,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Break, Location
-    from fuselight_server.explain.findings.common.context import Context
 
 _NO_ID = "FL107"
 _DISABLED = frozenset({"GB0098", "GB0099"})

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import best_first
-from fuselight_server.explain.findings.common.resume_functions import nearest
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.resume_functions import Root, nearest
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.own_state import (
     family_of,
@@ -21,12 +22,6 @@ from fuselight_server.explain.findings.recompilations.own_state import (
 )
 from fuselight_server.explain.findings.recompilations.recompilation_groups import argument_of, read_place
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight_server.explain.findings.common.context import Context
-    from fuselight_server.explain.findings.common.resume_functions import Root
 
 
 def remedies_of_group(

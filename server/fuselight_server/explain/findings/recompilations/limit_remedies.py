@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuselight.shared.report import CallCure, GuardCause, Recompile
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, in_order
 from fuselight_server.explain.findings.advice.advice import tried_remedies, worded
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.recompile_limit import (
@@ -15,9 +14,6 @@ from fuselight_server.explain.findings.recompilations.recompile_limit import (
     limit_of,
 )
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, remedies_of, root_failures
-
-if TYPE_CHECKING:
-    from fuselight_server.explain.findings.common.context import Context
 
 
 def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, ...]:

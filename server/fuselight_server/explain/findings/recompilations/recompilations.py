@@ -12,9 +12,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from fuselight.shared.report import CureKind, GuardCause, Rung
+from fuselight.shared.report import (
+    Call,
+    CallCure,
+    Compile,
+    CureKind,
+    GuardCause,
+    GuardFailure,
+    Location,
+    Recompile,
+    Rung,
+)
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice, advised
@@ -27,7 +37,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 )
 from fuselight_server.explain.findings.common.changing_lines import changing_line
 from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.resume_functions import (
     Root,
     break_at,
@@ -83,12 +93,6 @@ from fuselight_server.explain.findings.recompilations.specializations import (
     is_held,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import Call, CallCure, Compile, GuardFailure, Location, Recompile
-    from fuselight_server.explain.findings.common.context import Context
 
 _MAX_LISTED, _MAX_NAMED = 12, 3
 

@@ -8,15 +8,16 @@ they are given changed between the same two values; two inputs that vary in othe
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal, CureKind, GuardCause, GuardFailure, Recompile, SizeChange
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
 from fuselight_server.explain.findings.common.compiled_callers import is_called_by
-from fuselight_server.explain.findings.common.resume_functions import nearest
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.resume_functions import Root, nearest
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.remedies import (
     candidates_for,
@@ -24,12 +25,6 @@ from fuselight_server.explain.findings.recompilations.remedies import (
     is_of_other_object,
 )
 from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.explain.findings.common.context import Context
-    from fuselight_server.explain.findings.common.resume_functions import Root
 
 _OF_SIZES = frozenset({GuardCause.DIMENSION, GuardCause.STRIDE, GuardCause.RELATION})
 

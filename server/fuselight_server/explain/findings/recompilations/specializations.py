@@ -7,10 +7,18 @@ of 0 or 1 is torch's own rule: reported with the recompilation where there is on
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, Location, StaticSizes
+from fuselight.shared.report import (
+    Compile,
+    GuardCause,
+    GuardFailure,
+    Location,
+    Recompile,
+    StaticSizes,
+    Symbol,
+)
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
@@ -22,19 +30,12 @@ from fuselight_server.explain.findings.advice.duck_sizes import (
 )
 from fuselight_server.explain.findings.advice.expectations import CARRIED, ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
-from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumption_of
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
 from fuselight_server.explain.findings.recompilations.equal_sizes import equal_argument, equal_size
 from fuselight_server.explain.findings.recompilations.size_remedies import keeps_sizes_fixed
 from fuselight_server.explain.findings.recompilations.weight_sizes import weight_of_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight.shared.report import Compile, GuardFailure, Recompile, Symbol
-    from fuselight_server.explain.findings.common.context import Context
-
 
 _ROOT = re.compile(r"[^\W\d]\w*")
 _MAX_NAMED = 3

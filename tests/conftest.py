@@ -12,7 +12,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING
 
-from tests.support import golden
+from tests.support import golden, zygote
 
 if TYPE_CHECKING:
     import pytest
@@ -31,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     state = tempfile.TemporaryDirectory(prefix="fuselight-state-")
     os.environ["XDG_STATE_HOME"] = state.name  # the key of the person who runs the tests stays as it is
     config.add_cleanup(state.cleanup)
+    if config.getoption("numprocesses", None):  # of pytest-xdist, and None in its processes
+        os.environ[zygote.SHARED] = state.name
     if importlib.util.find_spec("hypothesis") is not None:  # optional on a machine with a GPU
         load_profile(os.environ.get("FUSELIGHT_EXAMPLES", ""))
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.lsp_client import DEADLINE
 from tests.support.prepared import forks, prepared_interpreter, variables
-from tests.support.zygote import LAUNCH
+from tests.support.zygote import LAUNCH, SHARED
 
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="needs fork")]
 
@@ -84,6 +84,17 @@ def test_a_fork_of_another_copy_has_its_modules(tmp_path: Path) -> None:
         assert b'"fuselight":"9.8.7"' in hello(process)
         assert len([fork for fork in forks() if fork not in before]) == 1
         process.kill()
+
+
+@pytest.mark.skipif(SHARED not in os.environ, reason="this process of pytest is the only one")
+def test_processes_of_pytest_fork_from_one_that_has_imported_torch(tmp_path: Path) -> None:
+    before = forks()
+    with start(tmp_path) as process:
+        assert b"Hello" in hello(process)
+        (fork,) = [fork for fork in forks() if fork not in before]
+        ancestors = [ancestor.cmdline()[4:5] for ancestor in fork.parents() if ancestor.pid != os.getpid()]
+        process.kill()
+    assert ancestors[:2] == [["host"], ["host"]], "the process that forks here is a fork"
 
 
 def test_other_variables_start_a_process(tmp_path: Path) -> None:

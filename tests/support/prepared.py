@@ -25,6 +25,8 @@ import psutil
 from tests.support import zygote
 
 ROOT = Path(__file__).parents[2]
+_PATIENCE = 60.0
+"""Seconds that a zygote may take to end."""
 _STUB = """\
 #!{python} -IS
 import json, os, signal, socket, sys
@@ -64,7 +66,11 @@ class Zygote:
     def __init__(self, kind: str, variables: Mapping[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="fuselight-zygote-")
         self.path = str(Path(self._folder.name) / "socket")
-        self._process = subprocess.Popen(
+        shared = os.environ.get(zygote.SHARED)
+        forked = (
+            _fork(_shared_zygote(kind, shared, variables), variables, zygote=self.path) if shared else None
+        )
+        self._process = forked or subprocess.Popen(
             [sys.executable, "-X", "utf8", zygote.__file__, kind, self.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -76,9 +82,12 @@ class Zygote:
         atexit.register(self._close)
 
     def _close(self) -> None:
-        with self._process as process:  # it ends with its standard input
-            assert process.stdin is not None
-            process.stdin.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()  # it ends with its standard input
+        self._process.wait(_PATIENCE)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
         self._folder.cleanup()
 
     def interpreter(self, condition: str) -> str:
@@ -95,21 +104,51 @@ class Zygote:
 
     def fork(self, variables: Mapping[str, str]) -> ForkedProcess | None:
         """Fork a process with pipes; None if it has to be started with these variables."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.connect(self.path)
-        (stdin, ours), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
-        request = {"folder": str(Path.cwd()), "variables": dict(variables)}
-        socket.send_fds(connection, [json.dumps(request).encode()], [stdin, stdout, stderr])
-        for descriptor in (stdin, stdout, stderr):
-            os.close(descriptor)
-        pipes = (open(ours, "wb"), open(out, "rb"), open(err, "rb"))  # noqa: PTH123, SIM115 - open as long as it
-        answer = connection.recv(64)
-        if answer != zygote.UNLIKE:
-            return ForkedProcess(int(answer), connection, *pipes)
-        connection.close()
-        for pipe in pipes:
-            pipe.close()
-        return None
+        return _fork(self.path, variables)
+
+
+def _fork(path: str, variables: Mapping[str, str], **request: str) -> ForkedProcess | None:
+    """The same by the zygote whose socket is `path`."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(path)
+    (stdin, ours), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+    asked = {"folder": str(Path.cwd()), "variables": dict(variables), **request}
+    socket.send_fds(connection, [json.dumps(asked).encode()], [stdin, stdout, stderr])
+    for descriptor in (stdin, stdout, stderr):
+        os.close(descriptor)
+    pipes = (open(ours, "wb"), open(out, "rb"), open(err, "rb"))  # noqa: PTH123, SIM115 - open as long as it
+    answer = connection.recv(64)
+    if answer != zygote.UNLIKE:
+        return ForkedProcess(int(answer), connection, *pipes)
+    connection.close()
+    for pipe in pipes:
+        pipe.close()
+    return None
+
+
+def _shared_zygote(kind: str, folder: str, variables: Mapping[str, str]) -> str:
+    """The socket of the zygote that the processes of pytest fork theirs from; the first that needs it starts it.
+
+    It ends with the parent of these processes, and not with the first of them.
+    """
+    import fcntl  # noqa: PLC0415 - there are zygotes on Linux alone
+
+    path = Path(folder) / kind
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            started = subprocess.Popen(
+                [sys.executable, "-X", "utf8", zygote.__file__, kind, str(path), str(os.getppid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                env=dict(variables),
+                start_new_session=True,  # it may outlive this process
+            )
+            assert started.stdout is not None
+            with started.stdout as output:
+                assert output.readline() == b"ready\n"
+            started.returncode = 0  # nobody waits for it here
+    return str(path)
 
 
 _ZYGOTES: list[Zygote] = []

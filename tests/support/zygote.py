@@ -5,7 +5,8 @@ the folder and the descriptors of its request, and the modules of a fresh proces
 that it imports ahead of runs as well. Where the variables differ from those of the zygote in a way that may decide what
 is imported, nothing is forked, and the client starts a process.
 
-zygote.py host|server|program SOCKET: forks for each connection, until its standard input is closed
+zygote.py host|server|program SOCKET [OWNER]: forks for each connection, until its standard input is closed, or until
+the process OWNER has ended. A request that names a socket gets another zygote: a fork that forks for connections there.
 """
 
 import sys
@@ -35,8 +36,8 @@ UNLIKE = b"unlike"
 """The answer to a request whose variables differ."""
 _LARGEST = 1 << 20
 _DESCRIPTORS = 64
-_READ_LATER = frozenset({"PYTEST_CURRENT_TEST", "XDG_STATE_HOME"})
-"""Variables that decide nothing of what is imported, and differ from test to test."""
+_READ_LATER = frozenset({"PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "XDG_STATE_HOME"})
+"""Variables that decide nothing of what is imported, and differ from test to test or from process to process."""
 _OBEYED = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED"})
 """Variables that Python reads at its start, and that a fork obeys."""
 _READ_AT_IMPORT = ("CUDA", "KMP_", "LD_", "MKL_", "OMP_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_")
@@ -57,8 +58,12 @@ _CACHES = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
 """Of these, those that are read at each compile."""
 
 
+SHARED = "ZYGOTES_OF_TESTS"
+"""The variable with the folder of the zygotes that the processes of one run of pytest-xdist share, by their kinds."""
 Serve = Callable[[Sequence[str]], int]
 """What a fork does, given its arguments, once it has everything else of its request; returns its exit status."""
+Select = Callable[[Mapping[str, str]], dict[str, str]]
+"""The variables that a fork and its zygote have to have in common."""
 
 
 def host() -> Serve:
@@ -181,10 +186,9 @@ def run_program(arguments: list[str]) -> None:
 class Zygote:
     """The loop: a connection makes one request and lives as long as its fork."""
 
-    def __init__(self, kind: Callable[[], Serve], path: str) -> None:
-        self._comparable = _SELECTIONS[kind]
-        self._variables = self._comparable(os.environ)  # a host changes some
-        self._serve = kind()
+    def __init__(self, serve: Serve, comparable: Select, variables: Mapping[str, str], path: str) -> None:
+        self._serve, self._comparable = serve, comparable
+        self._variables = comparable(variables)
         self._connections: dict[int, socket.socket] = {}
         """By the process ID of the fork."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -196,9 +200,9 @@ class Zygote:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def run(self) -> None:
-        """Fork as requested until standard input is closed."""
-        self._selector.register(0, selectors.EVENT_READ, None)
+    def run(self, end: int = 0) -> None:
+        """Fork as requested until the descriptor `end` can be read: standard input, which is then closed."""
+        self._selector.register(end, selectors.EVENT_READ, None)
         self._selector.register(self._woken, selectors.EVENT_READ, self._reap)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         os.write(1, b"ready\n")
@@ -250,7 +254,11 @@ class Zygote:
             os.environ.update(request["variables"])
             obey_variables(before)
             sys.executable = request.get("executable", sys.executable)
-            status = self._serve(request.get("arguments", ()))
+            if "zygote" in request:
+                Zygote(self._serve, self._comparable, request["variables"], request["zygote"]).run()
+                status = 0
+            else:
+                status = self._serve(request.get("arguments", ()))
         except SystemExit as leaving:
             status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
             if isinstance(leaving.code, str):
@@ -315,10 +323,12 @@ _SELECTIONS = {host: _read_by_host, server: _comparable, program: _read_at_impor
 
 
 if __name__ == "__main__":
-    kind, path = sys.argv[1:]
+    name, path, *owner = sys.argv[1:]
     del sys.path[0]  # the folder of this file
     gc.disable()
-    zygote = Zygote({"host": host, "server": server, "program": program}[kind], path)
+    kind = {"host": host, "server": server, "program": program}[name]
+    variables = dict(os.environ)  # a host changes some
+    zygote = Zygote(kind(), _SELECTIONS[kind], variables, path)
     gc.freeze()
     gc.enable()
-    zygote.run()
+    zygote.run(*(os.pidfd_open(int(pid)) for pid in owner))

@@ -48,3 +48,4 @@ if __name__ == "__main__":
     loss = -(policy(x, mask) - base).mean() + value(x, mask).pow(2).mean()
     loss.backward()
     print(loss.item(), advantage.mean().item())
+# run by: make corpora

@@ -30,3 +30,4 @@ def train():
 
 if __name__ == "__main__":
     train()
+# run by: make corpora

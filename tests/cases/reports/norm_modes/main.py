@@ -40,3 +40,4 @@ if __name__ == "__main__":
         model(torch.randn(2, 5, 16))
         with torch.autocast("cpu", dtype=torch.bfloat16):
             model(torch.randn(2, 5, 16))
+# run by: make corpora

@@ -17,3 +17,4 @@ def generate(prompt_length, new_tokens=3):
 if __name__ == "__main__":
     for length in (7, 12, 31):
         generate(length)
+# run by: make corpora

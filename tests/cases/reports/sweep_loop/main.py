@@ -31,3 +31,4 @@ if __name__ == "__main__":
     for hidden, dropout in itertools.product([8, 16, 32, 64], [0.0, 0.1, 0.3]):
         results[hidden, dropout] = evaluate(hidden, dropout)
     print(min(results, key=results.get))
+# run by: make corpora

@@ -9,3 +9,4 @@ if __name__ == "__main__":
         for batch in range(1, 13):
             engine.submit(torch.randn(batch, 16)).result()
     engine.pool.shutdown()
+# run by: make corpora

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fuselight.shared.report import Report, ResultCause, ResultComparison, Stage
 from fuselight_server.pytest_plugin import checked_results
 from fuselight_server.pytest_plugin.check_types import START_VARIABLE
 from fuselight_server.pytest_plugin.checked_results import compare_results_of
+from fuselight_server.pytest_plugin.compiled import CompileResult
 from tests.support.compared_results import UNDECIDED, WRONG, compared_call
 from tests.support.pytest_runs import run_pytest, write_files
 from tests.support.reports import report
@@ -37,9 +39,11 @@ def test_shares(fuselight_check):
     first = fuselight_check(double, (torch.ones(3),))
     assert first.graphs == 1
     checked = fuselight_check(share, [(torch.ones(34, 4),), (torch.ones(37, 4),)], backend="eager")
-    assert (checked.accuracy.compared, checked.accuracy.wrong, checked.graphs) == (3, 1, 1)
-    assert checked.accuracy
+    results = checked.accuracy_with(tries="0")
+    assert (results.compared, results.wrong, checked.graphs) == (3, 1, 1)
+    assert results
 """
+"""No setting is tried: each takes a run."""
 
 
 @pytest.mark.timeout(600)  # a pytest for each run of the comparison
@@ -51,6 +55,11 @@ def test_a_wrong_call_of_a_check_is_on_its_line(tmp_path: Path) -> None:
         "model.py:2: FL801 results of `share` differ from eager mode: output is off by up to 0.3" in section
     )
     assert sorted(path.name for path in tmp_path.glob("*.py")) == ["model.py", "test_model.py"]
+
+
+def test_accuracy_is_compared_with_no_option() -> None:
+    check: Any = SimpleNamespace(compare_results=lambda _check, options: options)
+    assert CompileResult.accuracy.func(check) == {}
 
 
 class Item:

@@ -203,6 +203,7 @@ PROGRAMS = {
 }  # fmt: skip
 FURTHER = {
     "never dynamic",
+    "float of a module",
     "int of a module",
     "string of a module",
     "probability",
@@ -212,6 +213,7 @@ FURTHER = {
     "dict of tensors",
     "named tuple",
     "nested",
+    "attribute of an argument",
     "fixed width",
 }
 """Of these, the programs whose kinds of changes others have, too."""

@@ -53,6 +53,8 @@ class Fault:
     stage: Stage = Stage.CODE
     cures: tuple[str, ...] = ()
     """Settings, by the end of the name."""
+    cured_jointly: bool = False
+    """Whether only all of them together cure."""
     cured_by: str = "nothing"
     """A part of a changed file that cures it."""
     times: int | None = None
@@ -82,7 +84,7 @@ class ScriptedProgram:
     against: str = ""
     """The configuration that calls are compared with."""
     replaced: tuple[str, ...] = ()
-    """Settings that hold a function of the program."""
+    """Parts of the compiler that the program replaces."""
     requests: list[AccuracyRequest] = field(default_factory=list)
 
     def answer(self, request: Any) -> Report:
@@ -135,7 +137,10 @@ class ScriptedProgram:
 
     def _is_wrong(self, index: int, request: AccuracyRequest) -> bool:
         fault = self.faults.get(index)
-        if fault is None or any(name.endswith(cure) for name in request.settings for cure in fault.cures):
+        if fault is None:
+            return False
+        cures = [any(name.endswith(cure) for name in request.settings) for cure in fault.cures]
+        if all(cures) and cures if fault.cured_jointly else any(cures):
             return False
         if any(fault.cured_by in text for text in request.overlays.values()):
             return False

@@ -236,6 +236,15 @@ def test_a_setting_that_this_torch_lacks_is_not_tried() -> None:
     assert names[-1] == "inplace_buffers"
 
 
+def test_parts_of_the_compiler_that_cure_only_together_are_all_named() -> None:
+    own = tuple(f"torch._inductor.codegen.cpp.{name}.rsqrt" for name in ("CppOverrides", "CppVecOverrides"))
+    program = ScriptedProgram({0: Fault(cures=own, cured_jointly=True)}, replaced=own)
+    (cause,) = results_of(explained(program, tries=1)).causes
+    assert [(setting.name, setting.value, setting.cures) for setting in cause.tried] == [
+        (name, "", True) for name in own
+    ]
+
+
 @pytest.mark.parametrize("cure", ["joint_custom_post_pass", ""])
 def test_settings_of_one_entry_are_tried_together_and_named_alone(cure: str) -> None:
     names = ("pre_grad_custom_pass", "joint_custom_post_pass", "post_grad_custom_pre_pass")

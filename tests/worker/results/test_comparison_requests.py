@@ -47,6 +47,24 @@ if __name__ == "__main__":
     assert one_call(live, body, settings={name: "None"}).is_as_eager
 
 
+def test_a_decomposition_of_the_program_is_named_and_left_out(live: LiveWorker) -> None:
+    body = """\
+from torch._inductor import decomposition
+def doubled(x):
+    return x * torch.sigmoid(x) * 2
+def f(x):
+    return torch.nn.functional.silu(x)
+if __name__ == "__main__":
+    decomposition.decompositions[torch.ops.aten.silu.default] = doubled
+    decomposition.fast_random_decomps.cache_clear()
+    torch.compile(f, backend="aot_eager_decomp_partition")(torch.ones(9))
+"""
+    results = compared(live, body)
+    name = "torch._inductor.decomposition.decompositions[aten.silu.default]"
+    assert (results.calls[0].is_wrong, results.replaced) == (True, (name,))
+    assert one_call(live, body, settings={name: ""}).is_as_eager
+
+
 def test_a_setting_of_the_request_and_one_that_torch_lacks(live: LiveWorker) -> None:
     source = f'{HEAD}if __name__ == "__main__":\n    aot(torch.sin)(torch.ones(2))\n'
     wanted = {"torch._inductor.config.fallback_random": "True", "torch._inductor.config.no_such": "1"}

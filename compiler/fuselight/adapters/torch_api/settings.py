@@ -102,20 +102,6 @@ def literal_settings() -> dict[str, str]:
     return {name: text for name, text in changed.items() if _is_literal(text)}
 
 
-def replaced_functions() -> tuple[str, ...]:
-    """Settings of the compiler that hold a function although their default is none: a pass of the program, say."""
-    names = []
-    for module in _MODULES:
-        config = sys.modules.get(module)
-        for name, entry in getattr(config, "_config", {}).items():
-            if getattr(entry, "alias", None) is not None or getattr(entry, "deprecated", False):
-                continue
-            value = getattr(config, name, None)
-            if callable(value) and value is not getattr(entry, "default", None):
-                names.append(f"{module}.{name}")
-    return tuple(names)
-
-
 def _is_literal(text: str) -> bool:
     try:
         ast.literal_eval(text)

@@ -291,6 +291,11 @@ def is_ours(path: str) -> bool:
     return path.startswith(_FUSELIGHT)
 
 
+def is_users(path: str, roots: Sequence[str]) -> bool:
+    """Whether a file is the user's, also where Fuselight itself is inside a root."""
+    return is_user_file(path, roots) and not is_ours(path)
+
+
 def at(path: str, line: int, offset: int | None, text: str | None) -> Location:
     """The place of a SyntaxError, whose `offset` counts characters from 1."""
     column = None

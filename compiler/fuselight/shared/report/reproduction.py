@@ -141,7 +141,7 @@ class Reproduction:
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of torch that the program changes and that can be written down: name to Python text."""
     replaced: tuple[str, ...] = ()
-    """Settings of torch that hold a function of the program, which no other program has."""
+    """Parts of torch's compiler that the program replaces by functions of its own, which no other program has."""
     codes: tuple[RecordedCode, ...] = ()
     """The call whose trace fails, breaks or does not end, is last; before it are the calls in it that lead there, the
     innermost first."""

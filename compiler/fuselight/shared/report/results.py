@@ -166,7 +166,7 @@ class TriedSetting:
     name: str
     """As `torch._inductor.config.pattern_matcher`."""
     value: str
-    """As Python text: `False`."""
+    """As Python text: `False`. Empty for a part of the compiler that the program replaces: it is as torch has it."""
     cures: bool
     """Whether the call is then as in eager mode."""
     ratio: float | None = None
@@ -204,4 +204,5 @@ class ResultComparison:
     against: str = ""
     """The configuration that calls were compared with; empty: eager mode."""
     replaced: tuple[str, ...] = ()
-    """Settings of torch that hold a function of the program, as a pass, where torch has none."""
+    """Parts of torch's compiler that the program replaces by functions of its own: a setting, as a pass, a lowering, a
+    decomposition, a printer of code. Looked for where a call is not as in eager mode."""

@@ -25,9 +25,8 @@ from fuselight.adapters.torch_api.inductor.measurement import version_of
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensor_layouts import SPARSE_LAYOUTS, parts_of
 from fuselight.capture.calls.tensors import slots_of
-from fuselight.capture.dynamo.stacks import is_ours
+from fuselight.capture.dynamo.stacks import is_users
 from fuselight.measure.measured_call import arguments_of, modules_of
-from fuselight.shared.report import is_user_file
 
 _MAX = 4000
 """Most values that are read."""
@@ -143,7 +142,7 @@ class ReachableState:
         self._before = self._read({})
 
     def _read(self, lengths: Mapping[str, int]) -> _StateWalk:
-        walk = _StateWalk(lambda path: is_user_file(path, self._roots) and not is_ours(path), lengths)
+        walk = _StateWalk(lambda path: is_users(path, self._roots), lengths)
         for path, known in modules_of(self._prepared):
             for prefix, result in known.named_modules(prefix=path):
                 walk.skip(result)
@@ -189,8 +188,7 @@ def _user_modules(
         for name in reversed(new)
         if (module := sys.modules.get(name)) is not None
         and isinstance(path := getattr(module, "__file__", None), str)
-        and is_user_file(path, roots)
-        and not is_ours(path)  # Fuselight's checkout may be among the user's folders
+        and is_users(path, roots)
     )
 
 

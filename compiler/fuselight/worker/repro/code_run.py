@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import errors, frames, targets
 from fuselight.adapters.torch_api.dynamo.traced_frames import (
     TracedFrame,
@@ -22,7 +21,7 @@ from fuselight.adapters.torch_api.dynamo.traced_frames import (
 from fuselight.capture import dynamo
 from fuselight.capture.calls.rungs import Answered
 from fuselight.shared.protocol import GraphsRequest
-from fuselight.shared.report import CodeSearch, RecordedCode, Report, Reproduction
+from fuselight.shared.report import CodeSearch, RecordedCode, Report
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
@@ -45,7 +44,7 @@ class RecordCode:
         request = state.job.request
         if not isinstance(request, GraphsRequest) or request.code is None:
             raise TypeError(f"{type(request).__name__} does not say what to record")
-        run = state.result = _CodeRun(request.code)
+        run = state.result = _CodeRun(request.code, request.roots)
         with targets.replaced_compile(run.options.compile, run.options.optimize), traced_frames(run):
             yield dynamo.CompileCalls()
 
@@ -58,10 +57,9 @@ class RecordCode:
 class _CodeRun(RequestResult):
     """Records one call of a run (traced_frames.FrameListener)."""
 
-    def __init__(self, search: CodeSearch) -> None:
-        self.options = CompileOptions()
+    def __init__(self, search: CodeSearch, roots: Sequence[str]) -> None:
+        self.options = CompileOptions(roots)
         self._search = search
-        self._before = settings.literal_settings()
         self._codes: list[RecordedCode] = []
         self._frame: TracedFrame | None = None
         self._reason = ""
@@ -74,12 +72,7 @@ class _CodeRun(RequestResult):
 
     def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
-        literal = settings.literal_settings()
-        changed = {name: text for name, text in literal.items() if self._before.get(name) != text}
-        parts = Reproduction(
-            (), dict(self.options.texts), changed, settings.replaced_functions(), tuple(self._codes)
-        )
-        return replace(report, reproduction=parts)
+        return replace(report, reproduction=self.options.reproduction(codes=self._codes))
 
     def frame_started(self, frame: TracedFrame) -> None:
         """As in FrameListener."""

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api import replaced_parts, settings
 from fuselight.adapters.torch_api.dynamo import errors, targets
 from fuselight.capture import dynamo
 from fuselight.capture.calls.rungs import Answered
+from fuselight.capture.dynamo import stacks
 from fuselight.shared.protocol import GraphsRequest
-from fuselight.shared.report import RecordedGraph, Report, Reproduction
+from fuselight.shared.report import RecordedCode, RecordedGraph, Report, Reproduction
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
@@ -36,8 +37,10 @@ _OPTIONS = ("dynamic", "fullgraph", "mode")
 class CompileOptions:
     """What the program gives to torch.compile besides the backend, as Python text."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: Sequence[str]) -> None:
+        """Begin before the program. `roots`: folders with files of the user's."""
         self.texts: dict[str, str] = {}
+        self._roots, self._before = tuple(roots), settings.literal_settings()
 
     def compile(self, real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
         """Note what a torch.compile asks for."""
@@ -56,6 +59,15 @@ class CompileOptions:
         if isinstance(wanted, str):
             self.texts["backend"] = repr(wanted)
         return real(wanted, *args, **asked)
+
+    def reproduction(
+        self, graphs: Sequence[RecordedGraph] = (), codes: Sequence[RecordedCode] = ()
+    ) -> Reproduction:
+        """What was recorded, with what the program has changed since the beginning."""
+        literal = settings.literal_settings()
+        changed = {name: text for name, text in literal.items() if self._before.get(name) != text}
+        own = replaced_parts.replaced_parts(lambda path: stacks.is_users(path, self._roots))
+        return Reproduction(tuple(graphs), dict(self.texts), changed, own, tuple(codes))
 
 
 class RecordGraphs:
@@ -88,22 +100,14 @@ class _GraphsRun(RequestResult):
     def __init__(self, request: GraphsRequest) -> None:
         self._request = request
         self._graphs: list[RecordedGraph] = []
-        self.options = CompileOptions()
-        self._before = settings.literal_settings()
+        self.options = CompileOptions(request.roots)
         self._count = 0
         self._is_inside = self._records = False
         self._thread = threading.get_ident()
 
     def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
-        literal, functions = settings.literal_settings(), settings.replaced_functions()
-        changed = {name: text for name, text in literal.items() if self._before.get(name) != text}
-        return replace(
-            report,
-            reproduction=Reproduction(
-                tuple(self._graphs), dict(self.options.texts), changed, tuple(functions)
-            ),
-        )
+        return replace(report, reproduction=self.options.reproduction(self._graphs))
 
     def optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
         """Put a recorder in front of a backend."""

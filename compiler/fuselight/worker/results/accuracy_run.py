@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api import replaced_parts, settings
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture import dynamo
 from fuselight.capture.calls.calls import PlannedCall, Prepared, with_training
@@ -54,6 +54,8 @@ _NO_GRAPHS = Note(
     "cuda_graphs",
     "CUDA graphs were left out while results were compared: `fuselight bench` compares those of their replays",
 )
+_LEFT_OUT = object()
+"""The value of a part of the compiler that is to be as torch has it."""
 _SHARE = 0.6
 """The part of the time limit that is spent before the last comparison begins."""
 
@@ -97,13 +99,20 @@ def _set(state: RunState, texts: Mapping[str, str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for name, text in texts.items():
         try:
-            value = ast.literal_eval(text)
-            settings.set_torch_setting(name, value)
+            value = ast.literal_eval(text) if text else _LEFT_OUT
+            _set_part(name, value)
         except (AttributeError, SyntaxError, TypeError, ValueError) as error:
             state.problems.append(Problem("settings", name, str(error)))
         else:
             values[name] = value
     return values
+
+
+def _set_part(name: str, value: object) -> None:
+    if value is _LEFT_OUT:
+        replaced_parts.leave_out(name)
+    else:
+        settings.set_torch_setting(name, value)
 
 
 class ResultsRun(RequestResult):
@@ -126,7 +135,7 @@ class ResultsRun(RequestResult):
         self._sampled: set[str] = set()
         """Functions whose random numbers were compared as distributions."""
         self._replaced: dict[str, None] = {}
-        """Settings that hold a function of the program's own while it makes its calls."""
+        """Parts of the compiler that are the program's own while it makes calls that may be wrong."""
         self._later: list[LaterBackward] = []
         """Calls whose backward in the program is awaited."""
 
@@ -154,7 +163,7 @@ class ResultsRun(RequestResult):
         self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         for name, value in self._changed.items():  # again: the program itself may have set it since
-            settings.set_torch_setting(name, value)
+            _set_part(name, value)
         if self._is_inside or threading.get_ident() != self._thread:
             return compiled(*args, **kwargs)
         index, self._count = self._count, self._count + 1
@@ -208,8 +217,9 @@ class ResultsRun(RequestResult):
         except UnsavedError as why:
             self._calls.append(call.result(rules.not_compared(str(why))))
             return call.repeated()
-        self._replaced.update(dict.fromkeys(settings.replaced_functions()))
         result, references = self._decided(call, recorded)
+        if not result.is_as_eager:
+            self._replaced.update(dict.fromkeys(replaced_parts.replaced_parts(call.is_users)))
         if result.draws is not None:
             self._sampled.add(result.name)
         unknown = self._state.kernel_launches.unknown

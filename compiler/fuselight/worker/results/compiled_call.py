@@ -29,7 +29,6 @@ from fuselight.shared.report import (
     NonFinite,
     NonFiniteKind,
     NonFiniteOrigin,
-    is_user_file,
 )
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, random_digests
 from fuselight.worker.results.eager_calls import RepeatedCall
@@ -60,7 +59,7 @@ class CompiledCall:
 
     def is_users(self, path: str) -> bool:
         """Whether a file is the user's."""
-        return is_user_file(path, self.roots) and not stacks.is_ours(path)
+        return stacks.is_users(path, self.roots)
 
     def saved_state(self) -> SavedState:
         """All that the call can reach, as it is now. Raises UnsavedError."""

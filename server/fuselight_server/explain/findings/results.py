@@ -32,6 +32,7 @@ from fuselight_server.explain.findings.common.result_words import (
     largest_difference,
     next_to_eager_words,
     reference_words,
+    replaced_at,
     replay_words,
     setting_text,
     wrong_calls,
@@ -135,7 +136,7 @@ def _cures_of_others(
             cause.tried if cause is not None and shown is not None and cause.stage is not shown.stage else ()
         ):
             if setting.cures:
-                yield _setting_remedy(setting)
+                yield _setting_remedy([setting])
 
 
 def _is_in_one_function(context: Context, span: Span, other: Span) -> bool:
@@ -239,10 +240,13 @@ def _remedies(
         )
         return
     cause = cause_of(results, call)
-    for setting in cause.tried if cause is not None else ():
+    tried = cause.tried if cause is not None else ()
+    cures = [setting for setting in tried if setting.cures]
+    for setting in tried:
         if setting.region is not None:
             yield _region_remedy(setting.region)
-        yield _setting_remedy(setting)
+        if setting not in cures[1:]:  # several cure together only
+            yield _setting_remedy(cures if setting.cures else [setting])
     for fault in call.operators:
         yield FindingRemedy(f"{_DECLARATIONS.get(fault.check, _DECLARATION)} of `{fault.name}`")
     name = context.qualified_name(first) if first is not None else format_target(call.name)
@@ -251,11 +255,19 @@ def _remedies(
     )
     if call.operators:
         return
-    own = [each for each in (cause.tried if cause else ()) if each.cures and each.name in results.replaced]
-    if own:
+    own = replaced_at(results, cause.stage) if cause is not None else ()
+    faults = [f"`{setting.name}`" for setting in cures if setting.name in own]
+    if faults:
         yield FindingRemedy(
-            f"Correct the function that your program sets as `{own[0].name}`: without it the results are as in eager "
-            "mode"
+            f"Correct the function that your program sets as {format_list(faults)}: without it the results are as in "
+            "eager mode"
+        )
+        return
+    untried = [f"`{name}`" for name in own if name not in {setting.name for setting in tried}]
+    if untried:
+        yield FindingRemedy(
+            f"Look first at what your program sets as {format_list(cut_list(untried, _MAX_TRIED))}: `--tries some` "
+            "shows whether the results are right without it"
         )
         return
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
@@ -284,12 +296,13 @@ def _region_data(cause: ResultCause | None) -> dict[str, Any]:
     return {"fixes": (REGION_OPTIONS,), "data": data}
 
 
-def _setting_remedy(setting: TriedSetting) -> FindingRemedy:
+def _setting_remedy(together: Sequence[TriedSetting]) -> FindingRemedy:
+    setting = together[0]
     state = RemedyState.TRIED if setting.cures else RemedyState.REFUSED
     ratio = setting.ratio
     cost = "" if ratio is None else f"A call then takes {format_ratio(ratio)} the time"
     return FindingRemedy(
-        f"Set {setting_text(setting)}",
+        f"{'Set' if setting.value else 'Restore'} {format_list([*map(setting_text, together)])}",
         state,
         kind=SETTING,
         why="" if setting.cures else "the results still differ",

@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     Stage,
     TriedSetting,
 )
+from fuselight_server.explain.findings.common.result_words import replaced_at
 from fuselight_server.fixes.verification.accuracy_runs import AccuracyRuns, repeated_calls
 
 _DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
@@ -48,7 +49,7 @@ SETTINGS: dict[Stage, tuple[dict[str, str], ...]] = {
     ),
 }
 """What is tried for each stage, the most likely and the cheapest first. Settings of one entry are tried together, and
-each alone if that cures."""
+each alone if that cures. All count as cures if none does alone."""
 _UNKNOWN = "settings"
 """The stage of a problem with a setting that the program's torch does not have."""
 Verdict: TypeAlias = "tuple[bool, float | None]"
@@ -65,14 +66,12 @@ async def try_settings(
     """The settings that were tried for each call, by its index: until one cures, `most` entries of each stage.
 
     The number and the order do not depend on how long runs take: two machines try the same. None: all entries. What the
-    program itself sets to a function of its own is left out first.
+    program itself replaces by a function of its own is left out first.
     """
     tried: dict[int, list[TriedSetting]] = {index: [] for index in stages}
     trials = _Trials(runs, results)
     for stage, known in SETTINGS.items():
-        own = {
-            name: "None" for name in results.replaced if name.startswith(_DYNAMO) is (stage is Stage.CAPTURE)
-        }
+        own = {name: "None" if ".config." in name else "" for name in replaced_at(results, stage)}
         groups = ((own, *known) if own else known)[:most]
         of_stage = {call.index: call for call in results.calls if stages.get(call.index) is stage}
         for group in groups:
@@ -106,6 +105,14 @@ async def _try_group(
         alone = await trials.verdicts(stage, {name: value}, left) if left else {}
         for index, (cures, ratio) in alone.items():
             tried[index].append(TriedSetting(name, value, cures, ratio))
+    for index in cured:
+        if not _is_cured(tried[index]):  # as a scalar and a vector printer of one operation
+            others = [setting for setting in tried[index] if setting.name not in group]
+            ratio = together[index][1]
+            tried[index] = [
+                *others,
+                *(TriedSetting(*each, cures=True, ratio=ratio) for each in group.items()),
+            ]
 
 
 class _Trials:
@@ -129,7 +136,10 @@ class _Trials:
     async def _run(
         self, backend: str, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
     ) -> dict[int, Verdict]:
-        words = ", ".join(f"{name.rpartition('.')[2]} = {value}" for name, value in settings.items())
+        words = ", ".join(
+            f"{name.rpartition('.')[2]} = {value}" if value else f"{name} of torch"
+            for name, value in settings.items()
+        )
         if backend:
             words = f'{words} with backend "{backend}"'
         timed = [] if backend else [index for call in calls.values() for index in self._timed_after(call)]

@@ -237,6 +237,26 @@ def test_a_wrong_function_of_the_program_is_not_reported_to_pytorch(*, cures: bo
     assert ("Report it to PyTorch" in finding.message) is not cures
 
 
+@pytest.mark.parametrize("cures", [("CppOverrides", "CppVecOverrides"), ()])
+def test_printers_of_the_program_are_not_reported_to_pytorch(cures: tuple[str, ...]) -> None:
+    own = tuple(f"torch._inductor.codegen.cpp.{name}.rsqrt" for name in ("CppOverrides", "CppVecOverrides"))
+    tried = tuple(TriedSetting(name, "", cures=True) for name in own if cures)
+    causes = (ResultCause(0, Stage.CODE, tried),)
+    (finding,) = findings_of_results(
+        report(results=replace(comparison(compared_call(0, WRONG), causes=causes), replaced=own))
+    )
+    names = f"`{own[0]}` and `{own[1]}`"
+    step = (
+        "Correct the function that your program sets as"
+        if cures
+        else "Look first at what your program sets as"
+    )
+    assert f"{step} {names}" in finding.message
+    assert ("With `" in finding.message) is bool(cures)
+    assert "Report it to PyTorch" not in finding.message
+    assert finding.message.count("Restore") == len(tried[:1])
+
+
 def test_many_settings_without_an_effect_are_cut() -> None:
     tried = tuple(TriedSetting(f"torch._inductor.config.s{number}", "1", cures=False) for number in range(9))
     (finding,) = findings_of(compared_call(0, WRONG), causes=(ResultCause(0, Stage.CODE, tried),))

@@ -238,4 +238,11 @@ def _kernels_of_right_calls(results: ResultComparison) -> tuple[str, ...]:
 
 def setting_text(setting: TriedSetting) -> str:
     """The setting as a statement: `torch._inductor.config.pattern_matcher = False`."""
-    return f"`{setting.name} = {setting.value}`"
+    return f"`{setting.name} = {setting.value}`" if setting.value else f"`{setting.name}` of torch"
+
+
+def replaced_at(results: ResultComparison, stage: Stage) -> tuple[str, ...]:
+    """What the program replaces of the compiler that may be at fault at a stage."""
+    return tuple(
+        name for name in results.replaced if name.startswith("torch._dynamo.") is (stage is Stage.CAPTURE)
+    )

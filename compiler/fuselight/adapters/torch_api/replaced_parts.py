@@ -1,0 +1,122 @@
+"""Parts of the compiler that the program replaces by its own: passes, lowerings, decompositions, printers, methods.
+
+Invariant: `leave_out` restores what torch had when it was first called for that name, which is before the program runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fuselight.adapters.torch_api import settings
+
+_PACKAGES = ("torch._decomp", "torch._dynamo", "torch._functorch", "torch._inductor")
+_TABLES = (
+    "torch._decomp.decomposition_table",
+    "torch._inductor.decomposition.decompositions",
+    "torch._inductor.lowering.lowerings",
+)
+"""Dictionaries from operators to functions."""
+_CONFIGS = ("torch._dynamo.config", "torch._functorch.config", "torch._inductor.config")
+_CACHES = {
+    "torch._functorch.config.enable_autograd_cache": False,
+    "torch._inductor.config.fx_graph_cache": False,
+}
+"""Their keys have settings, and no other part of the compiler."""
+_ABSENT = object()
+_originals: dict[str, Any] = {}
+"""What torch has by the name of each part that was left out."""
+
+
+def replaced_parts(is_users: Callable[[str], bool]) -> tuple[str, ...]:
+    """Names of settings that hold a function although their default is none, and of what has code of the user's."""
+    return (*_functions_of_settings(), *sorted(_users_code(is_users)))
+
+
+def leave_out(name: str) -> None:
+    """Restore a part of the compiler that is no setting. Raises AttributeError if torch does not have it."""
+    owner, key = _located(name)
+    table = owner if isinstance(owner, dict) else vars(owner)
+    original = _originals.setdefault(name, table.get(key, _ABSENT))
+    for cache, value in _CACHES.items():
+        settings.set_torch_setting(cache, value)
+    if table.get(key, _ABSENT) is original:
+        return
+    if isinstance(owner, dict):
+        owner.pop(key, None) if original is _ABSENT else owner.update({key: original})
+    else:
+        delattr(owner, key) if original is _ABSENT else setattr(owner, key, original)
+    for module in _modules():
+        if "decomposition" in module.__name__:  # tables that were made of `decompositions`
+            for value in vars(module).values():
+                if hasattr(type(value), "cache_clear"):
+                    value.cache_clear()
+
+
+def _located(name: str) -> tuple[Any, Any]:
+    """The object that has a part, and its key there."""
+    path, _, key = name.removesuffix("]").partition("[")
+    owner, _, attribute = path.rpartition(".")
+    try:
+        found = pkgutil.resolve_name(path if key else owner)
+    except (ImportError, ValueError) as error:
+        raise AttributeError(f"torch has no {path}: {error}") from None
+    return (found, next((each for each in found if str(each) == key), key)) if key else (found, attribute)
+
+
+def _functions_of_settings() -> Iterator[str]:
+    for module in _CONFIGS:
+        config = sys.modules.get(module)
+        for name, entry in getattr(config, "_config", {}).items():
+            if getattr(entry, "alias", None) is not None or getattr(entry, "deprecated", False):
+                continue
+            value = getattr(config, name, None)
+            if callable(value) and value is not getattr(entry, "default", None):
+                yield f"{module}.{name}"
+
+
+def _users_code(is_users: Callable[[str], bool]) -> Iterator[str]:
+    """Entries of tables, functions of modules and methods of classes that have code of the user's."""
+    for name in _TABLES:
+        module, _, table = name.rpartition(".")
+        for operator, function in getattr(sys.modules.get(module), table, {}).items():
+            if is_users(_file(function)):
+                yield f"{name}[{operator}]"
+    for module in _modules():
+        names: Mapping[str, Any] = vars(module)
+        classes = (
+            each for each in names.values() if inspect.isclass(each) and each.__module__ == module.__name__
+        )
+        for path, owner in (
+            (module.__name__, names),
+            *((f"{each.__module__}.{each.__qualname__}", vars(each)) for each in classes),
+        ):
+            yield from (f"{path}.{key}" for key, value in owner.items() if is_users(_file(value)))
+
+
+def _modules() -> list[Any]:
+    return [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(_PACKAGES) and inspect.ismodule(module)
+    ]
+
+
+def _file(value: Any) -> str:
+    """The file of a function's code, through what wraps it; empty for anything else."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, functools.partial):
+        value = value.func
+    if not inspect.isfunction(
+        value
+    ):  # nothing else is asked for attributes: a library that is loaded answers any name
+        return ""
+    code = getattr(inspect.unwrap(value), "__code__", None)
+    return code.co_filename if inspect.iscode(code) else ""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from fuselight.shared.protocol import AccuracyRequest, GraphsRequest, Limits, ScriptRequest
 from fuselight.shared.report import (
+    RAISES_NOTHING,
     STAGE_BACKENDS,
     Aspect,
     CodeSearch,
@@ -183,7 +184,7 @@ def _faults(report: Report) -> Iterator[tuple[str, str, int | None, Stage | None
         fails = any(
             other.aspect is Aspect.EXCEPTION
             and other.text.startswith("compiled code raises")
-            and not other.text.startswith("compiled code raises nothing")
+            and not other.text.startswith(RAISES_NOTHING)
             for other in call.others
         )
         yield call.name, "failure" if fails else "result", None if fails else call.index, stage

@@ -52,6 +52,13 @@ def test_a_tie_goes_to_the_other_place_and_a_clear_answer_stays(function: object
         )
 
 
+def test_the_largest_number_that_replaces_an_infinity_stays() -> None:
+    x = torch.tensor([6e4] * 64, dtype=torch.float16)
+    with RoundingNoise(1):
+        bounded = torch.nan_to_num(x * 2)
+    assert bounded.isfinite().all()
+
+
 def test_a_nan_has_the_other_sign_and_an_integer_stays() -> None:
     x = torch.tensor([-1.0, 4.0])
     with RoundingNoise(1):

@@ -336,6 +336,11 @@ def test_the_version_of_a_namespace_differs_after_each_change() -> None:
     assert len(set(versions)) == len(versions)
 
 
+def test_an_operator_of_a_library_has_the_name_that_a_user_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.ops.aten.relu, "__qualname__", "pybind11_detail_function_record_v1.relu")
+    assert names.target_name(torch.ops.aten.relu) == "torch.ops.aten.relu"
+
+
 @pytest.mark.parametrize("given", ["prim_redistribute", "prim redistribute"])
 def test_a_method_of_a_dtensor_has_its_own_name_in_graphs_of_older_releases(given: str) -> None:
     def function_with_prim_types(tensor: object) -> object:

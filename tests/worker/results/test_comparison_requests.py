@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight.shared.protocol import AccuracyRequest
+from fuselight.shared.report import RAISES_NOTHING
 from tests.support.compared_programs import HEAD, compared, one_call
 from tests.support.live_worker import LiveWorker
 
@@ -45,6 +46,20 @@ if __name__ == "__main__":
     assert one_call(live, body).accuracy.passed is False
     name = "torch._inductor.config.post_grad_custom_post_pass"
     assert one_call(live, body, settings={name: "None"}).is_as_eager
+
+
+def test_the_line_on_which_only_eager_mode_raises(live: LiveWorker) -> None:
+    body = """\
+def f(table, rows):
+    table = table * 2
+    return torch.index_select(table, 0, rows)
+if __name__ == "__main__":
+    torch.compile(f, backend="aot_eager_decomp_partition")(torch.ones(4, 3), torch.tensor([-1]))
+"""
+    call = one_call(live, body, locate_seconds=5.0)
+    assert call.others[0].text.startswith(RAISES_NOTHING)
+    assert call.accuracy.first[-1].line == HEAD.count("\n") + 3
+    assert call.accuracy.first_why == "Eager mode raises IndexError on this line."
 
 
 def test_a_decomposition_of_the_program_is_named_and_left_out(live: LiveWorker) -> None:

@@ -62,10 +62,14 @@ def _located(name: str) -> tuple[Any, Any]:
     path, _, key = name.removesuffix("]").partition("[")
     owner, _, attribute = path.rpartition(".")
     try:
-        found = pkgutil.resolve_name(path if key else owner)
+        container = pkgutil.resolve_name(path if key else owner)
     except (ImportError, ValueError) as error:
         raise AttributeError(f"torch has no {path}: {error}") from None
-    return (found, next((each for each in found if str(each) == key), key)) if key else (found, attribute)
+    return (
+        (container, next((each for each in container if str(each) == key), key))
+        if key
+        else (container, attribute)
+    )
 
 
 def _functions_of_settings() -> Iterator[str]:

@@ -23,7 +23,7 @@ _EXACT = frozenset(
     clone constant_pad_nd copy detach diagonal embedding empty empty_like empty_strided eq equal expand eye
     fill flip floor full full_like gather ge gt heaviside index index_select isfinite isinf isnan le
     lift_fresh lift_fresh_copy lt masked_fill masked_select max max_pool2d maximum min minimum narrow
-    native_dropout ne neg new_empty new_empty_strided new_full new_ones new_zeros nonzero normal ones
+    nan_to_num native_dropout ne neg new_empty new_empty_strided new_full new_ones new_zeros nonzero normal ones
     ones_like permute rand rand_like randint randn randn_like randperm relu repeat resize roll round
     scalar_tensor scatter select set sign signbit slice sort split split_with_sizes squeeze stack take topk
     transpose tril triu trunc unbind unfold uniform unsqueeze view where zero zeros zeros_like t

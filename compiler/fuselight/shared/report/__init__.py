@@ -140,6 +140,7 @@ from fuselight.shared.report.resources import Assembled as Assembled
 from fuselight.shared.report.resources import LaunchConfig as LaunchConfig
 from fuselight.shared.report.resources import Listing as Listing
 from fuselight.shared.report.resources import Occupancy as Occupancy
+from fuselight.shared.report.results import RAISES_NOTHING as RAISES_NOTHING
 from fuselight.shared.report.results import STAGE_BACKENDS as STAGE_BACKENDS
 from fuselight.shared.report.results import ComparedCall as ComparedCall
 from fuselight.shared.report.results import NextToEager as NextToEager

@@ -29,6 +29,8 @@ STAGE_BACKENDS = {
     Stage.DECOMPOSITION: "aot_eager_decomp_partition",
 }
 """The backend that ends after a stage, in the order of the stages; after the last it is the program's own."""
+RAISES_NOTHING = "compiled code raises nothing"
+"""How a difference begins where only eager mode raises."""
 
 
 @dataclass(frozen=True)

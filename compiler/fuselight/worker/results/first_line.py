@@ -18,6 +18,7 @@ from fuselight.adapters.torch_api.dynamo import aot_graphs, targets
 from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
 from fuselight.adapters.torch_api.inductor.kernel_recording import KernelRecorder, without_graph_caches
 from fuselight.capture.calls.calls import module_of
+from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy import bisection, rules
 from fuselight.measure.accuracy.kernel_replay import ReplayedLine, replay_kernels
 from fuselight.measure.accuracy.results import CallResults
@@ -129,6 +130,11 @@ class LineSearch:
 
     def located(self, verdict: Accuracy, seconds: float) -> Accuracy:
         """The verdict with the first operator that differs, or with why none is named."""
+        if self.references.eager.raised:
+            self.call.eager()
+            if self.call.error is not None:
+                why = f"Eager mode raises {self.references.eager.raised} on this line."
+                return replace(verdict, first=stacks.from_traceback(self.call.error), first_why=why)
         if self.backends.is_capture:
             departed = self._departure()
             return replace(verdict, first=departed.stack, first_why=departed.why)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from fuselight.measure.accuracy.results import CHANGED
-from fuselight.shared.report import Aspect, Difference
+from fuselight.shared.report import RAISES_NOTHING, Aspect, Difference
 from fuselight.worker.live.call_records import CallRecord, change_words
 from fuselight.worker.live.call_traits import MEMORY
 
@@ -32,11 +32,12 @@ def other_differences(compiled: CallRecord, eager: CallRecord) -> tuple[Differen
 
 
 def _exceptions(compiled: CallRecord, eager: CallRecord) -> Iterator[Difference]:
-    words = [
+    ours, theirs = (
         f"raises {call.raised}: {call.message}" if call.raised else "raises nothing"
         for call in (compiled, eager)
-    ]
-    yield Difference(Aspect.EXCEPTION, f"compiled code {words[0]}, eager mode {words[1]}")
+    )
+    ours = f"compiled code {ours}" if compiled.raised else RAISES_NOTHING
+    yield Difference(Aspect.EXCEPTION, f"{ours}, eager mode {theirs}")
 
 
 def _effects(compiled: CallRecord, eager: CallRecord) -> Iterator[Difference]:

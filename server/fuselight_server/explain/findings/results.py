@@ -11,7 +11,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.report import Location, Stage
+from fuselight.shared.report import RAISES_NOTHING, Location, Stage
 from fuselight_server.base.finding import Finding, Related, Span
 from fuselight_server.base.formatting import (
     cut_list,
@@ -55,7 +55,9 @@ _MAX_TRIED = 4
 """Settings without an effect that are named; the remedies have all."""
 _DECLARATION = "Correct the declaration"
 _DECLARATIONS = {
-    "test_schema": "Name what it writes to in `mutates_args`, and return no argument: correct the schema",
+    "test_schema": (
+        "Name what it writes to (in `mutates_args`, or as `Tensor(a!)`), and return no argument: correct the schema"
+    ),
     "kept_memory": "Return a tensor of its own from each call, as `.clone()` does: correct the result",
     "test_faketensor": "Return what the real operator does from `register_fake`, with its strides: correct that form",
 }
@@ -263,18 +265,22 @@ def _remedies(
             "eager mode"
         )
         return
-    untried = [f"`{name}`" for name in own if name not in {setting.name for setting in tried}]
+    untried = [f"`{name}`" for name in own if name not in {each.name for each in tried}]
     if untried:
         yield FindingRemedy(
-            f"Look first at what your program sets as {format_list(cut_list(untried, _MAX_TRIED))}: `--tries some` "
-            "shows whether the results are right without it"
+            f"Look first at what your program sets as {format_list(cut_list(untried, _MAX_TRIED))}: whether the "
+            "results are right without it was not tried"
         )
         return
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
     has_graph = cause is not None and cause.stage is not Stage.CAPTURE
     program = ". `fuselight repro` writes a small program for it" if has_graph else ""
-    yield FindingRemedy(f"Report it to PyTorch{stage}: the compiler is wrong, not your code{program}")
+    fault = "the compiler is wrong, not your code"
+    if any(other.text.startswith(RAISES_NOTHING) for other in call.others):
+        yield FindingRemedy("Correct what makes eager mode raise, or check it before the call")
+        fault = "compiled code does not check what eager mode does"
+    yield FindingRemedy(f"Report it to PyTorch{stage}: {fault}{program}")
 
 
 def _region_remedy(edit: RegionEdit) -> FindingRemedy:

@@ -8,7 +8,9 @@ import pytest
 
 from fuselight.shared.report import (
     Accuracy,
+    Aspect,
     ComparedCall,
+    Difference,
     KernelReplay,
     NonFinite,
     NonFiniteKind,
@@ -255,6 +257,14 @@ def test_printers_of_the_program_are_not_reported_to_pytorch(cures: tuple[str, .
     assert ("With `" in finding.message) is bool(cures)
     assert "Report it to PyTorch" not in finding.message
     assert finding.message.count("Restore") == len(tried[:1])
+
+
+@pytest.mark.parametrize("compiled", ["nothing", "ValueError: x"])
+def test_what_eager_mode_alone_refuses_is_the_users_to_correct(compiled: str) -> None:
+    words = f"compiled code raises {compiled}, eager mode raises IndexError: out of range"
+    (finding,) = findings_of(compared_call(0, WRONG, others=(Difference(Aspect.EXCEPTION, words),)))
+    assert ("Correct what makes eager mode raise" in finding.message) is (compiled == "nothing")
+    assert ("the compiler is wrong, not your code" in finding.message) is (compiled != "nothing")
 
 
 def test_many_settings_without_an_effect_are_cut() -> None:

@@ -31,8 +31,9 @@ def target_name(target: Any) -> str:
     """What a node of a graph calls, as a user would name it: `torch.nn.functional.linear`; methods by bare name."""
     if isinstance(target, str):
         return target
-    if isinstance(target, artifacts.OpOverload):
-        return str(target)
+    if isinstance(target, (artifacts.OpOverload, torch._ops.OpOverloadPacket)):
+        # A packet's `__qualname__` may have the name of a class of pybind11.
+        return str(target) if isinstance(target, artifacts.OpOverload) else f"torch.ops.{target}"
     if method := _OF_DTENSOR.match(getattr(target, "__name__", None) or ""):
         return method["name"]
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)

@@ -572,10 +572,17 @@ def filled(statement: str, *, part: bool = True, other_object: bool = False) -> 
                 "Or change `self.seen` outside the compiled code",
             ],
         ),
-        ("self.seen[self.name] = y.norm().item()", ["Change `self.seen` outside the compiled code"]),
+        (
+            "self.seen[self.name] = y.norm().item()",
+            ["Change `self.seen` outside the compiled code: return the values"],
+        ),
         (
             "self.seen['norm'] = self.seen['norm'] + y.norm().item()",
-            ["Change `self.seen` outside the compiled code"],
+            ["Read and change `self.seen` outside the compiled code: pass in what the code needs of it"],
+        ),
+        (
+            "if self.name not in self.seen: self.seen[self.name] = y.norm().item()",
+            ["Read and change `self.seen` outside the compiled code: pass in what the code needs of it"],
         ),
         (
             "y = self.seen.get('norm', 0) + y.norm().item()",

@@ -157,7 +157,7 @@ def filled_container(context: Context, failure: GuardFailure) -> tuple[str, ...]
     keys = dict.fromkeys(ast.unparse(entry.slice) for entry in stored)
     is_known = all(isinstance(entry.slice, ast.Constant) for entry in stored)
     if not is_known or len(keys) > _MAX_KEYS or _is_read(context, failure, owner):
-        return (container_step(owner),)
+        return (container_step(context, failure, owner),)
     named = format_list([quoted(f"{owner}[{key}]") for key in keys])
     it = "it" if len(keys) == 1 else "them"
     return (
@@ -223,10 +223,18 @@ def _entries(tree: ast.AST | None, context: type[ast.expr_context]) -> Iterator[
             yield node
 
 
-def container_step(owner: str) -> str:
-    """What to do about a container that the function changes."""
+def container_step(context: Context, failure: GuardFailure, owner: str) -> str:
+    """What to do about a container that the function changes: what reads it, too, has to go with that."""
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    first, change = ("Change", "return the values, and assign them after the call")
+    if tree is not None and _reads(tree, owner):
+        first, change = (
+            "Read and change",
+            "pass in what the code needs of it, and assign what it returns after the call",
+        )
     return (
-        f"Change {quoted(owner)} outside the compiled code: return the values, and assign them after the call. "
+        f"{first} {quoted(owner)} outside the compiled code: {change}. "
         "Compiled code that changes it finds it in another state in the next call"
     )
 

@@ -378,7 +378,7 @@ def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) 
 
 def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     owner = changed_container(context, recompilation, failure)
-    return (container_step(owner),) if owner else filled_container(context, failure)
+    return (container_step(context, failure, owner),) if owner else filled_container(context, failure)
 
 
 def expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:

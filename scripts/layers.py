@@ -120,7 +120,7 @@ ROOMS = (
     ),
     _room(
         f"{_C}.tune",
-        "the search for the fastest configuration: `knobs.py` is the catalog",
+        "the search for the fastest configuration: `knobs.json` is the catalog",
         "shared measure",
     ),
     _room(f"{_C}.doctor", "checks of the environment", "shared adapters", "torch"),

@@ -72,13 +72,13 @@ def version() -> str:
 
 @functools.cache
 def code_key() -> str:
-    """A hash of all source code that makes reports, as it was at the first call.
+    """A hash of all source code and tables that make reports, as they were at the first call.
 
     Different source may compute different numbers, even if its version is the same.
     """
     folder = Path(PACKAGE).resolve()
     whole = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in {".py", ".json"}):
         data = path.read_bytes()
         whole.update(f"{path.relative_to(folder).as_posix()}\0{len(data)}\0".encode() + data)
     return whole.hexdigest()[:32]

@@ -134,15 +134,23 @@ def test_the_code_is_identified_by_all_its_bytes(tmp_path: Path, monkeypatch: py
     assert version.code_key() == version.code_key()
     (tmp_path / "devices").mkdir()
     place, estimate = tmp_path / "version.py", tmp_path / "devices" / "estimate.py"
+    table = tmp_path / "table.json"
     monkeypatch.setattr(version, "PACKAGE", str(tmp_path))
     keys = set()
-    for names, text in ((place, ""), (estimate, "rate = 0.8\n"), (estimate, "rate = 0.7\n"), (place, "rate")):
+    for names, text in (
+        (place, ""),
+        (estimate, "rate = 0.8\n"),
+        (estimate, "rate = 0.7\n"),
+        (place, "rate"),
+        (table, "1"),
+        (table, "2"),
+    ):
         names.write_text(text)
         version.code_key.cache_clear()
         keys.add(version.code_key())
     estimate.rename(tmp_path / "estimate.py")
     version.code_key.cache_clear()
-    assert len(keys | {version.code_key()}) == 5
+    assert len(keys | {version.code_key()}) == 7
     version.code_key.cache_clear()
 
 

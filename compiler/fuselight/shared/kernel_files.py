@@ -6,6 +6,8 @@ import functools
 import itertools
 import os
 
+from fuselight.shared.foreign_files import read_regular
+
 _MAX_FILES = 150
 """Of a folder of a library of kernels. A larger one is one that has kernels besides, as `transformers`."""
 
@@ -32,7 +34,6 @@ def _has_kernel_files(folder: str) -> bool:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path)
     except OSError:
         return b""

@@ -77,6 +77,7 @@ PASSED: dict[str, str] = {
     "server/fuselight_server/sweep/uploads.py": WRITES,
     "compiler/fuselight/shared/folder_lock.py": "opens a folder, to lock it",
     "compiler/fuselight/shared/tuned_file.py": WRITES,
+    "compiler/fuselight/shared/suites/hugging_face.py": PACKAGED,
     "compiler/fuselight/shared/suites/timm_models.py": PACKAGED,
     "compiler/fuselight/shared/version.py": PACKAGED,
     "compiler/fuselight/tune/knobs.py": PACKAGED,

@@ -9,6 +9,8 @@ named.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -68,10 +70,6 @@ VOCABULARIES: Mapping[str, int] = {
     "T5": 32128, "TrOCR": 50265, "XGLM": 256008, "XLNet": 32000,
 }  # fmt: skip
 """Number of tokens of the real form, by configuration."""
-_LONGFORMER: dict[str, Any] = {
-    "attention_window": [512] * 12, "max_position_embeddings": 4098, "vocab_size": 50265, "type_vocab_size": 1,
-}  # fmt: skip
-_CAMEMBERT: dict[str, Any] = {"vocab_size": 32005, "max_position_embeddings": 514, "type_vocab_size": 1}
 
 
 class Entry(NamedTuple):
@@ -90,54 +88,8 @@ class Entry(NamedTuple):
     """Batch size of the real form."""
 
 
-TABLE: tuple[Entry, ...] = (
-    Entry("AlbertForMaskedLM", "", "Albert", {}, 512, 4),
-    Entry("AlbertForQuestionAnswering", "", "Albert", {}, 512, 4),
-    Entry("AllenaiLongformerBase", "LongformerForMaskedLM", "Longformer", _LONGFORMER, 1024, 4),
-    Entry("BartForCausalLM", "", "Bart", {}, 1024, 4),
-    Entry("BartForConditionalGeneration", "", "Bart", {}, 1024, 2),
-    Entry("BertForMaskedLM", "", "Bert", {}, 512, 16),
-    Entry("BertForQuestionAnswering", "", "Bert", {}, 512, 16),
-    Entry("BlenderbotForCausalLM", "", "Blenderbot", {"use_cache": False}, 128, 4),
-    Entry("BlenderbotSmallForCausalLM", "", "BlenderbotSmall", {}, 128, 64),
-    Entry("BlenderbotSmallForConditionalGeneration", "", "BlenderbotSmall", {}, 128, 64),
-    Entry("CamemBert", "CamembertForMaskedLM", "Camembert", _CAMEMBERT, 512, 16),
-    Entry("DebertaForMaskedLM", "", "Deberta", {}, 512, 8),
-    Entry("DebertaForQuestionAnswering", "", "Deberta", {}, 512, 16),
-    Entry("DebertaV2ForMaskedLM", "", "DebertaV2", {}, 512, 2),
-    Entry("DebertaV2ForQuestionAnswering", "", "DebertaV2", {}, 512, 1),
-    Entry("DistilBertForMaskedLM", "", "DistilBert", {}, 128, 128),
-    Entry("DistilBertForQuestionAnswering", "", "DistilBert", {}, 128, 256),
-    Entry("DistillGPT2", "GPT2LMHeadModel", "GPT2", {"n_layer": 6}, 512, 16),
-    Entry("ElectraForCausalLM", "", "Electra", {}, 512, 32),
-    Entry("ElectraForQuestionAnswering", "", "Electra", {}, 512, 64),
-    Entry("GPT2ForSequenceClassification", "", "GPT2", {"pad_token_id": 0}, 1024, 4),
-    Entry("GoogleFnet", "FNetForMaskedLM", "FNet", {}, 512, 16),
-    Entry("LayoutLMForMaskedLM", "", "LayoutLM", {}, 512, 16),
-    Entry("LayoutLMForSequenceClassification", "", "LayoutLM", {}, 512, 16),
-    Entry("M2M100ForConditionalGeneration", "", "M2M100", {}, 128, 16),
-    Entry("MBartForCausalLM", "", "MBart", {}, 1024, 4),
-    Entry("MBartForConditionalGeneration", "", "MBart", {}, 1024, 2),
-    Entry("MT5ForConditionalGeneration", "", "MT5", {}, 128, 16),
-    Entry("MegatronBertForCausalLM", "", "MegatronBert", {}, 512, 4),
-    Entry("MegatronBertForQuestionAnswering", "", "MegatronBert", {}, 512, 8),
-    Entry("MobileBertForMaskedLM", "", "MobileBert", {}, 128, 128),
-    Entry("MobileBertForQuestionAnswering", "", "MobileBert", {}, 128, 128),
-    Entry("OPTForCausalLM", "", "OPT", {}, 2048, 2),
-    Entry("PLBartForCausalLM", "", "PLBart", {}, 1024, 8),
-    Entry("PLBartForConditionalGeneration", "", "PLBart", {}, 1024, 4),
-    Entry("PegasusForCausalLM", "", "Pegasus", {}, 128, 32),
-    Entry("PegasusForConditionalGeneration", "", "Pegasus", {}, 128, 32),
-    Entry("RobertaForCausalLM", "", "Roberta", {"pad_token_id": 0}, 512, 16),
-    Entry("RobertaForQuestionAnswering", "", "Roberta", {"pad_token_id": 0}, 512, 16),
-    Entry("Speech2Text2ForCausalLM", "", "Speech2Text2", {}, 128, 256),
-    Entry("T5ForConditionalGeneration", "", "T5", {}, 1024, 4),
-    Entry("T5Small", "T5ForConditionalGeneration", "T5", {}, 1024, 4),
-    Entry("TrOCRForCausalLM", "", "TrOCR", {}, 256, 32),
-    Entry("XGLMForCausalLM", "", "XGLM", {}, 128, 8),
-    Entry("XLNetLMHeadModel", "", "XLNet", {}, 512, 8),
-    Entry("YituTechConvBert", "ConvBertForMaskedLM", "ConvBert", {}, 512, 16),
-)  # fmt: skip
+with open(os.path.splitext(__file__)[0] + ".json", encoding="utf-8") as file:
+    TABLE = tuple(Entry(*row) for row in json.load(file))
 ABSENT = {
     "Speech2Text2ForCausalLM": "transformers 5 no longer ships it (transformers 4 did)",
 }

@@ -21,6 +21,7 @@ from fuselight.shared.report import (
     NotCompiledKind,
     Outcome,
     Report,
+    SizeChange,
     Symbol,
 )
 from fuselight_server.base.finding import Finding
@@ -102,6 +103,22 @@ def test_a_size_that_a_line_needs_is_not_marked_before_a_trial() -> None:
         "Mark the size as dynamic before the call",
         "Compile with torch.compile(..., dynamic=True)",
     ]
+
+
+def test_many_sizes_are_marked_at_once_and_named_by_what_holds_them() -> None:
+    sizes = [
+        replace(
+            SIZE, source=name, difference=name, sizes=(SizeChange(name, 2, 8, 9), SizeChange(name, 3, 7, 6))
+        )
+        for name in (*(f"features[{n}]" for n in range(7)), "mask")
+    ]
+    finding = finding_of(*sizes)
+    (mark,) = (cure for cure in finding.cures if cure.kind is CureKind.MARK)
+    assert len(mark.subjects) == 16
+    assert mark.text == (
+        "Mark dimensions 2 and 3 of 7 tensors in `features` and dimensions 2 and 3 of `mask` as dynamic before the "
+        "call, with torch._dynamo.mark_dynamic"
+    )
 
 
 def test_a_setting_for_modules_is_not_named_for_an_integer_that_torch_made_dynamic() -> None:

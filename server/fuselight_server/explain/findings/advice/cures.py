@@ -40,8 +40,8 @@ _GLOBAL = "G"
 _TENSOR_MATCH = "TENSOR_MATCH"
 _WRAPPERS = ("args[", "kwargs[")
 """How the names begin of what a wrapper in a library passes on."""
-_MAX_MARKS = 4
-"""Sizes that one change marks."""
+_MAX_NAMED = 4
+"""Sizes that are named one by one."""
 _SMALL = frozenset({0, 1})
 _SHORT_DTYPES = {name: short for short, name in DTYPES.items()}
 
@@ -261,7 +261,7 @@ def _of_size(case: _Case) -> Iterator[TriedAdvice]:
         yield case.setting("automatic_dynamic_shapes", value=True, why=", which is torch's default")
     yield from _without_static(case)
     sizes = list(_sizes_to_mark(case))
-    if sizes and len(sizes) <= _MAX_MARKS and failure.static is None and _may_mark(case, sizes):
+    if sizes and failure.static is None and _may_mark(case, sizes):
         yield _marks(case, sizes)
     if is_of_duck_sizing(case.context, case.recompilation, failure):
         yield without_duck_sizing(case.recompilation.location)
@@ -303,7 +303,12 @@ def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
     sizes = tuple(sizes)
     names = [size.name for size in sizes]
     is_users = case.context.is_user_file(case.recompilation.location.path)
-    if is_users and all(_NAMED.match(name) and not name.startswith(_WRAPPERS) for name in names):
+    is_named = all(_NAMED.match(name) and not name.startswith(_WRAPPERS) for name in names)
+    if len(sizes) > _MAX_NAMED:
+        text = (
+            f"Mark {_grouped(sizes)} as dynamic before the call{case.call}, with torch._dynamo.mark_dynamic"
+        )
+    elif is_users and is_named:
         calls = ", ".join(f"torch._dynamo.mark_dynamic({size.name}, {size.dimension})" for size in sizes)
         text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call{case.call}: {calls}"
     else:
@@ -312,6 +317,26 @@ def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
         text = f"Mark dimension {dimensions} of what is passed as {passed} with torch._dynamo.mark_dynamic"
     subjects = (f"{size.name}.size({size.dimension})" for size in sizes)
     return TriedAdvice(text, case.cure(CureKind.MARK, *subjects), _SLOWER)
+
+
+def _grouped(sizes: Iterable[SizeChange]) -> str:
+    """Many sizes in few words, as `dimensions 2 and 3 of 8 tensors in ``features```."""
+    dimensions: dict[str, list[str]] = {}
+    for size in sizes:
+        dimensions.setdefault(size.name, []).append(str(size.dimension))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, changed in dimensions.items():
+        groups.setdefault((_ELEMENT.sub("", name), *changed), []).append(name)
+    return format_list(
+        [
+            f"dimension{'s' if len(changed) > 1 else ''} {format_list(changed)} of "
+            + (quoted(names[0]) if len(names) == 1 else f"{len(names)} tensors in {quoted(owner)}")
+            for (owner, *changed), names in groups.items()
+        ]
+    )
+
+
+_ELEMENT = re.compile(r"\[[^\[\]]*\]$")
 
 
 def _of_dtype(case: _Case) -> Iterator[TriedAdvice]:

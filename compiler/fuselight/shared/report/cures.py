@@ -23,6 +23,8 @@ class CureKind(str, enum.Enum):
     """The argument `dynamic` of torch.compile."""
     LIMIT = "recompile_limit"
     """The argument `recompile_limit` of each torch.compile that has one."""
+    ISOLATE = "isolate_recompiles"
+    """The argument `isolate_recompiles` of each torch.compile, from torch 2.13 on."""
     FIRST_CALL = "first_call"
     """A call in eager mode, with the arguments of the first compiled one, comes before it."""
     SETTING = "setting"

@@ -191,6 +191,8 @@ class CureTrialRun(RequestResult):
                 changed["dynamic"] = True if part.value == "True" else None
             elif part.kind is CureKind.LIMIT and asked.get("recompile_limit") is not None:
                 changed["recompile_limit"] = int(part.value)
+            elif part.kind is CureKind.ISOLATE:
+                changed["isolate_recompiles"] = True
         self._changed += len(changed)
         return changed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuselight.shared.report import CallCure, GuardCause, Recompile
+from fuselight.shared.report import CallCure, CureKind, GuardCause, Recompile
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, in_order
 from fuselight_server.explain.findings.advice.advice import tried_remedies, worded
 from fuselight_server.explain.findings.common.context import Context
@@ -12,6 +12,7 @@ from fuselight_server.explain.findings.recompilations.recompile_limit import (
     growth_of,
     higher_limit,
     limit_of,
+    own_versions,
 )
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, remedies_of, root_failures
 
@@ -20,13 +21,18 @@ def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, 
     """The changes to try against what differed in the call that exceeded the recompile limit."""
     failures = root_failures(context, stopped) if stopped else ()
     cures = cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
-    return (*cures, *worded(higher_limit(context, stopped, failures)))
+    limits = (*own_versions(context, stopped), *higher_limit(context, stopped, failures))
+    return (*cures, *worded(limits))
 
 
 def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[FindingRemedy, ...]:
     """What to do about the recompile limit, by what differed in the call that exceeded it."""
     failures = root_failures(context, stopped) if stopped else ()
     first = remedies_of(context, stopped, failures[0]) if stopped and failures else ()
+    own = tried_remedies(own_versions(context, stopped), context.trials)
+    if own and not own[0].is_pending:  # what it does is known then
+        first = tuple(remedy for remedy in first if CureKind.ISOLATE.value not in remedy.text)
+        first = in_order((*own, *first)) if own[0].state is RemedyState.TRIED else (*first, *own)
     if any("recompile_limit" in remedy.text for remedy in first):
         return first
     higher = tried_remedies(higher_limit(context, stopped, failures), context.trials)

@@ -21,6 +21,7 @@ from fuselight.shared.report import (
     NotCompiledKind,
     Recompile,
 )
+from fuselight.shared.version import release
 from fuselight_server.explain.findings.advice.advice import TriedAdvice
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, nearest
@@ -138,6 +139,29 @@ def about_growth(context: Context, stopped: Recompile | None) -> str:
         f"Nothing in the run bounds the number of versions: {quoted(growth.name)} was greater at each compile, from "
         f"{growth.first} to {growth.last}."
     )
+
+
+def own_versions(context: Context, stopped: Recompile | None) -> tuple[TriedAdvice, ...]:
+    """Versions of its own for each torch.compile, where the call that exceeded the limit has another object."""
+    failures = nearest(stopped) if stopped is not None else ()
+    is_other = stopped is not None and bool(stopped.entries) and stopped.entries[0].other_object
+    is_other = is_other or any(failure.cause in _OF_OTHERS for failure in failures)
+    if stopped is None or not is_other or not isolates(context):
+        return ()
+    place = stopped.location
+    cure = CallCure(CureKind.ISOLATE, place.path, place.line, goal=CureGoal.LIMITED)
+    text = "Compile each object with torch.compile(..., isolate_recompiles=True)"
+    return (TriedAdvice(text, cure, "Objects of the same sizes and values then share no compiled code"),)
+
+
+_OF_OTHERS = frozenset({GuardCause.CLASS, GuardCause.WRAPPED})
+_ISOLATES = (2, 13)
+"""The release from which on torch.compile has isolate_recompiles."""
+
+
+def isolates(context: Context) -> bool:
+    """Whether torch.compile can give an object compiled versions of its own."""
+    return release(context.report.versions.torch or "") >= _ISOLATES
 
 
 def higher_limit(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
-from fuselight.shared.version import release
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED, is_of_object
 from fuselight_server.explain.findings.common.context import Context
@@ -19,14 +18,12 @@ from fuselight_server.explain.findings.common.source_tree import (
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import with_short_strings
-from fuselight_server.explain.findings.recompilations.recompile_limit import limit_of
+from fuselight_server.explain.findings.recompilations.recompile_limit import isolates, limit_of
 
 _MAX_NAMED = 4
 """Strings that are listed."""
 _MANY = 4
 """Strings from which on there may be many more."""
-_ISOLATES = (2, 13)
-"""The release from which on torch.compile has isolate_recompiles."""
 _GRAD_MODE = "Expect one compile for each grad mode: training and evaluation need different code"
 
 
@@ -107,7 +104,7 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     )
     return (
         first,
-        *([isolated] if _isolates(context) else []),
+        *([isolated] if isolates(context) else []),
         (f"Or raise {limit.name}{limit.owner} to the number of strings, each of which needs its own compile"),
     )
 
@@ -127,10 +124,6 @@ def _strings(context: Context, recompilation: Recompile, failure: GuardFailure) 
 
 def _shown(string: str) -> str:
     return f"`{with_short_strings(string)}`"
-
-
-def _isolates(context: Context) -> bool:
-    return release(context.report.versions.torch or "") >= _ISOLATES
 
 
 def _selected(context: Context, failure: GuardFailure) -> list[str]:

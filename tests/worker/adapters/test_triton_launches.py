@@ -27,7 +27,9 @@ from fuselight.adapters.triton_api.launches import launcher
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
 from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 from fuselight.adapters.triton_api.launches.stand_in import KernelCode, refusing_launches, standing_in
+from fuselight.shared.protocol import OwnKernelsPlan
 from fuselight.worker.child.kernel_launches import KernelLaunches
+from fuselight.worker.child.own_kernels import OwnKernels
 from fuselight.worker.verify.case_caller import NothingToCompareError, check_values
 
 pytestmark = [
@@ -294,6 +296,19 @@ def test_products_of_a_launch_are_counted_by_dtype(
         assert work.products == {name: tiles * 2 * 32**3}
         assert work.iterations == tiles
         assert (work.atomic_sectors, work.changes) == (0, 0.0)
+
+
+def test_a_kernel_of_a_library_is_listed_whoever_launches_it(
+    launches: Launches, kernels: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The backward of a directive's call has no line of the program in its stack."""
+    record = LaunchRecord(is_wanted=lambda _: True)
+    monkeypatch.setattr(launches.log, "record", record)
+    kernels.KINDS["positional"].launch(torch.randn(kernels.LENGTH))
+    own, plan = OwnKernels(), OwnKernelsPlan(device=find("h100-sxm"))
+    nobody: Any = None  # kernels of libraries are only compiled when that is asked for
+    own.compile(record, plan, directory=str(tmp_path), roots=(str(tmp_path),), progress=nobody)
+    assert [(kernel.library, kernel.launched_at) for kernel in own.kernels] == [("launch_kernels", ())]
 
 
 @pytest.mark.usefixtures("kernels")

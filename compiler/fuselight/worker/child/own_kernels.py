@@ -96,11 +96,6 @@ class OwnKernels:
             (specialization, _listed(specialization, gpu, roots))
             for specialization in record.specializations.values()
         ]
-        known = [
-            (specialization, kernel)
-            for specialization, kernel in known
-            if not kernel.library or any(is_user_file(at.path, roots) for at in kernel.launched_at)
-        ]
         for specialization, _ in known:
             specialization.work = record.work_of(specialization.request)
         known.sort(key=lambda pair: bool(pair[1].library))

@@ -118,21 +118,16 @@ class AddressCheck(Interpretation):
 
         # Names of Triton's parameters: kernels pass them by name.
         def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:  # noqa: A002, FBT002
-            values = input
-            if not is_unknown(values):
-                return real(values, axis, combine_fn, keep_dims)
-            several = isinstance(values, tuple)
-            results = []
-            for value in values if several else (values,):
-                sizes = list(value.handle.data.shape)
-                kept = [
-                    1 if axis is None or at == axis % len(sizes) else size for at, size in enumerate(sizes)
-                ]
-                shape = (
-                    kept if keep_dims else [] if axis is None else sizes[: int(axis)] + sizes[int(axis) + 1 :]
-                )
-                results.append(self._unknown(shape, value.dtype))
-            return tuple(results) if several else results[0]
+            def shape(sizes: list[int]) -> list[int]:
+                if keep_dims:
+                    return [
+                        1 if axis is None or at == axis % len(sizes) else size
+                        for at, size in enumerate(sizes)
+                    ]
+                return [] if axis is None else sizes[: int(axis)] + sizes[int(axis) + 1 :]
+
+            unknown = is_unknown(input)
+            return self._unknown_like(input, shape) if unknown else real(input, axis, combine_fn, keep_dims)
 
         return reduce
 
@@ -140,17 +135,16 @@ class AddressCheck(Interpretation):
         """`tl.associative_scan`, likewise."""
 
         def scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:  # noqa: A002, FBT002
-            values = input
-            if not is_unknown(values):
-                return real(values, axis, combine_fn, reverse)
-            several = isinstance(values, tuple)
-            results = [
-                self._unknown(list(value.handle.data.shape), value.dtype)
-                for value in (values if several else (values,))
-            ]
-            return tuple(results) if several else results[0]
+            unknown = is_unknown(input)
+            return self._unknown_like(input, list) if unknown else real(input, axis, combine_fn, reverse)
 
         return scan
+
+    def _unknown_like(self, values: Any, shape: Callable[[list[int]], list[int]]) -> Any:
+        """Unknown values of the types of `values`, a tensor or several, and of the shapes that `shape` makes."""
+        several = values if isinstance(values, tuple) else (values,)
+        results = [self._unknown(shape(list(value.handle.data.shape)), value.dtype) for value in several]
+        return tuple(results) if isinstance(values, tuple) else results[0]
 
     def _unknown(self, shape: list[int], dtype: Any) -> Any:
         handle = self._provenance.unknown(shape or (1,), dtype)

@@ -6,8 +6,10 @@ import dataclasses
 
 import pytest
 
+from fuselight.shared.report import GuardCause
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
+from tests.support.recompilations import again, failed
 from tests.support.reports import VERSIONS, at, broken, report
 from tests.unit.explain.findings.test_branch_advice import OPERATORS, TORCHS, body_of, finding_of
 
@@ -118,6 +120,7 @@ def test_the_forward_of_an_autograd_function_returns_outputs_with_gradients(
         ("layer.register_forward_pre_hook(watch, with_kwargs=True)", True),
         ("layer.register_full_backward_hook(self.watch_all)", False),
         ("self.watch(layer)", False),
+        ("probe = Probe()\n        layer.register_forward_hook(probe)", False),
     ],
 )
 def test_a_hook_is_not_told_to_return_the_condition(registered: str, *, is_hook: bool) -> None:
@@ -131,3 +134,30 @@ def test_a_hook_is_not_told_to_return_the_condition(registered: str, *, is_hook:
     (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
     assert any("what a hook returns" in hint for hint in finding.hints) is is_hook
     assert any(hint.startswith("Return the condition") for hint in finding.hints) is not is_hook
+
+
+@pytest.mark.parametrize(
+    ("owner", "registered", "is_hook"),
+    [
+        ("Meter", "meter = Meter()\nlayer.register_forward_hook(meter)", True),
+        ("Meter", "net[0].register_forward_pre_hook(Meter())", True),
+        ("Meter", "self.meter = Meter()\nlayer.register_forward_hook(self.meter, prepend=True)", True),
+        ("Meter", "layer.register_forward_hook(other)", False),
+        ("Meter", "meter = Meter()\nmeter(x, y, z)", False),
+    ],
+)
+def test_an_object_that_is_called_as_a_hook_is_not_told_to_return_a_number(
+    owner: str, registered: str, *, is_hook: bool
+) -> None:
+    line = "        self.kept.append(output.mean().item())"
+    text = f"class {owner}:\n    def __call__(self, module, args, output):\n{line}\n\n{registered}\n"
+    lines = dict(enumerate(text.split("\n"), 1))
+    place = at(3, (25, 45), function="__call__")
+    item = broken(place, gb="GB0124", frame_function="__call__", frame_line=2)
+    (finding,) = findings(report(breaks=(item,)), read_line=lambda _path, number: lines.get(number))
+    assert finding.hints[0].startswith("Store the value" if is_hook else "Return the tensor")
+    born = (at(3, (8, 24), function="__call__"),)
+    grown = failed("len(self.kept) was 1, now 2", source="self.kept", cause=GuardCause.LENGTH, born=born)
+    facts = report(recompiles=(again(grown, location=at(2, function="__call__"), function="__call__"),))
+    (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+    assert finding.hints[0].startswith("Store the value" if is_hook else "Change `self.kept` outside")

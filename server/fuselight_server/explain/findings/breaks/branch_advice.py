@@ -104,24 +104,7 @@ def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvi
     if handler is not None:
         return BranchAdvice(tuple(_caught_hints(handler.words(at.path))))
     keeps = fitting_hints(node, selects=effect is Effect.SELECT, is_operand=effect is Effect.OPERAND)
-    if effect is Effect.CALL and _is_hook(context, at, tree):
-        return BranchAdvice((_OF_HOOK,), keeps=keeps)
     return BranchAdvice(tuple(_hints(tree, node, effect)), keeps=keeps)
-
-
-_OF_HOOK = (
-    "Store the condition as a tensor, as in an entry of a dict, and do what depends on it after the call, outside the "
-    "compiled code: what a hook returns takes the place of a value of the program"
-)
-
-
-def _is_hook(context: Context, at: Location, tree: ast.AST | None) -> bool:
-    """Whether the file registers the function at `at` as a hook."""
-    function = (
-        next((node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), "") if tree else ""
-    )
-    registered = re.compile(rf"\.register_\w*hook\w*\(\s*(?:[\w.]+\.)?{re.escape(function)}\s*[,)]")
-    return bool(function) and registered.search(context.text_of(at.path)) is not None
 
 
 def handler_of_branch(context: Context, at: Location) -> Handler | None:

@@ -45,6 +45,7 @@ from fuselight_server.explain.findings.breaks.number_steps import (
 from fuselight_server.explain.findings.breaks.random_draws import random_words, without_counterpart
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
 from fuselight_server.explain.findings.common.context import Context, is_machinery
+from fuselight_server.explain.findings.common.hooks import for_hook
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import (
     excerpt,
@@ -210,6 +211,7 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         hints = outside_hints(gb_id, broke, general, is_statement=_is_statement(context, graph_break))
         return BreakWords(title, hints=hints, torch_hints=sum(hint in general for hint in hints))
     words = _in_users_code(context, graph_break, broke, title)
+    words = replace(words, hints=for_hook(context, broke, words.hints))
     is_in_hook = any(
         _REGISTERED.search(context.source(frame) or "")
         for frame in graph_break.stack[:-1]

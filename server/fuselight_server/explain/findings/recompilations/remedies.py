@@ -24,6 +24,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 )
 from fuselight_server.explain.findings.advice.trial_verdict import trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
+from fuselight_server.explain.findings.common.hooks import for_hook
 from fuselight_server.explain.findings.common.library_remedies import is_new_state, library_remedy
 from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import (
@@ -370,10 +371,11 @@ def cures_of(
 
 def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """The advice for a container that the code which reads it changes."""
+    steps = growing_container(context, recompilation, failure) or _of_changed(context, recompilation, failure)
     if failure.cause is GuardCause.LENGTH and _is_grown_by_the_line(context, failure):
         grown = quoted(failure.source)
-        return (f"Change {grown} outside the compiled code: return the value, and append it after the call",)
-    return growing_container(context, recompilation, failure) or _of_changed(context, recompilation, failure)
+        steps = (f"Change {grown} outside the compiled code: return the value, and append it after the call",)
+    return for_hook(context, context.innermost_user_frame(failure.born), steps)
 
 
 def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:

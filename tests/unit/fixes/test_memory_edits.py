@@ -144,6 +144,27 @@ def test_the_loss_of_logits_that_nothing_else_reads_is_chunked() -> None:
     assert changed[-1] == "return _chunked_cross_entropy(self.head, x, y)"
 
 
+def test_the_loss_of_the_next_token_is_chunked_with_its_shift() -> None:
+    body = """
+    def forward(self, x, y):
+        logits = self.head(x).float()
+        shifted = logits[..., :-1, :].contiguous()
+        labels = y[:, 1:].contiguous()
+        return F.cross_entropy(shifted.view(-1, shifted.size(-1)), labels.view(-1))
+    """
+    changed, _ = edits(body, EditKind.CHUNKED_LOSS)
+    assert changed[-1] == (
+        "return _chunked_cross_entropy(lambda rows: self.head(rows).float(), x[..., :-1, :], labels)"
+    )
+    direct = "def f(self, x, y):\n    return F.cross_entropy(self.head(x)[:, :-1].flatten(0, 1), y[:, 1:].flatten())"
+    changed, _ = edits(direct, EditKind.CHUNKED_LOSS)
+    assert changed[-1] == "return _chunked_cross_entropy(self.head, x[:, :-1], y[:, 1:])"
+    assert edits(body.replace("[..., :-1, :]", "[..., :9]"), EditKind.CHUNKED_LOSS) == [], (
+        "a part of the logits"
+    )
+    assert edits(body + "    + logits.sum()", EditKind.CHUNKED_LOSS) == []
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -6,8 +6,9 @@ that of the whole, up to rounding. Each part is checkpointed, so that the logits
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -41,6 +42,22 @@ _LINES = (
 )
 
 
+@dataclass
+class _Shape:
+    """What is done with logits before the loss reads them."""
+
+    is_float: bool = False
+    """Whether they are converted to float32."""
+    slices: list[cst.Subscript] = field(default_factory=list)
+    """Which tokens are taken, the last first."""
+
+    def sliced(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """The same tokens of another value."""
+        return functools.reduce(
+            lambda whole, part: part.with_changes(value=whole), reversed(self.slices), value
+        )
+
+
 @dataclass(frozen=True)
 class _Loss:
     """A cross entropy, and what computes its logits."""
@@ -48,10 +65,9 @@ class _Loss:
     call: cst.Call
     head: cst.Call
     """The call of the layer."""
-    statement: cst.SimpleStatementLine | None
-    """`logits = head(hidden)`, which goes; None where the call is an argument of the loss."""
-    is_float: bool
-    """Whether the logits are converted to float32."""
+    statements: tuple[cst.CSTNode, ...]
+    """`logits = head(hidden)`, and `shifted = logits[:, :-1]`, which go."""
+    shape: _Shape
     target: cst.BaseExpression
     ignore_index: cst.BaseExpression | None
 
@@ -81,17 +97,32 @@ def _loss(tree: FileTree, call: cst.Call) -> _Loss | None:
     target = named.get("target") or next(iter(plain[1:] if "input" not in named else plain), None)
     if logits is None or target is None or len(plain) + len(named.keys() - {"ignore_index"}) != 2:  # noqa: PLR2004
         return None
-    core: cst.BaseExpression | None
-    core, is_float = _core(logits)
-    statement = None
-    if isinstance(core, cst.Name):
-        statement, core, was_float = _assignment(tree, call, core)
-        is_float = is_float or was_float
+    shape, labels = _Shape(), _Shape()
+    core, statements = _computed(tree, call, _core(logits, shape), shape)
     if not isinstance(core, cst.Call) or len(core.args) != 1 or core.args[0].keyword or core.args[0].star:
         return None
     if not isinstance(core.func, (cst.Name, cst.Attribute)) or not _is_module(core.func):
         return None
-    return _Loss(call, core, statement, is_float, _core(target)[0], named.get("ignore_index"))
+    target = labels.sliced(_core(target, labels))
+    return _Loss(call, core, statements, shape, target, named.get("ignore_index"))
+
+
+def _computed(
+    tree: FileTree, call: cst.Call, core: cst.BaseExpression, shape: _Shape
+) -> tuple[cst.BaseExpression | None, tuple[cst.CSTNode, ...]]:
+    """What computes the logits, and the statements up to the loss; None where something else reads one of them."""
+    statements: list[cst.CSTNode] = []
+    reader: cst.CSTNode = call
+    while isinstance(core, cst.Name):
+        assigned = _assignment(tree, reader, core)
+        if assigned is None:
+            return None, ()
+        statement, assign = assigned
+        statements.append(statement)
+        reader, core = assign, _core(assign.value, shape)
+        if _rebinds(tree, call, core, statement):
+            return None, ()
+    return core, tuple(statements)
 
 
 def _is_module(func: cst.BaseExpression) -> bool:
@@ -99,52 +130,64 @@ def _is_module(func: cst.BaseExpression) -> bool:
     return isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self"
 
 
-def _core(node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
-    """An expression without what changes its shape, and whether it is converted to float32."""
-    is_float = False
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        name = node.func.attr.value
-        if name == "float" and not node.args:
-            is_float = True
-        elif name not in _SHAPES:
-            break
-        node = node.func.value
-    return node, is_float
+def _core(node: cst.BaseExpression, shape: _Shape) -> cst.BaseExpression:
+    """An expression without what changes its shape or its dtype, which is noted."""
+    while True:
+        if isinstance(node, cst.Subscript) and _takes_tokens(node):
+            shape.slices.append(node)
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            name = node.func.attr.value
+            is_float = name == "float" and not node.args
+            if not is_float and name not in _SHAPES:
+                return node
+            shape.is_float = shape.is_float or is_float
+            node = node.func.value
+        else:
+            return node
+
+
+def _takes_tokens(node: cst.Subscript) -> bool:
+    """Whether a subscript takes a part of the tokens, with all their logits: `[:, :-1]`, `[..., :-1, :]`."""
+    parts = [element.slice for element in node.slice]
+    is_plain = all(
+        isinstance(part, cst.Slice) or (isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis))
+        for part in parts
+    )
+    last = parts[-1]
+    is_whole = isinstance(last, cst.Slice) and last.lower is None and last.upper is None and last.step is None
+    return is_plain and (is_whole or (len(parts) == 2 and isinstance(parts[0], cst.Slice)))  # noqa: PLR2004
 
 
 def _assignment(
-    tree: FileTree, call: cst.Call, name: cst.Name
-) -> tuple[cst.SimpleStatementLine | None, cst.BaseExpression | None, bool]:
-    """The one statement that computes the logits, if they are read within the loss alone; None otherwise."""
-    function = tree.function(call)
+    tree: FileTree, reader: cst.CSTNode, name: cst.Name
+) -> tuple[cst.SimpleStatementLine, cst.Assign] | None:
+    """The one statement that computes what `reader` alone reads; None otherwise."""
+    function = tree.function(reader)
     if function is None:
-        return None, None, False
+        return None
     bound = [node for node in tree.stores(name.value) if tree.function(node) is function]
-    inside = {id(node) for node in descendants(call)}
+    inside = {id(node) for node in descendants(reader)}
     if len(bound) != 1 or any(id(read) not in inside for read in tree.loads(function, name.value)):
-        return None, None, False
-    statement = tree.line_of(bound[0])
+        return None
+    statement, later = tree.line_of(bound[0]), tree.line_of(reader)
     assign = statement.body[0] if statement is not None else None
-    loss_line = tree.line_of(call)
     if (
         statement is None
         or not isinstance(assign, cst.Assign)
         or len(assign.targets) != 1
         or not isinstance(assign.targets[0].target, cst.Name)
-        or loss_line is None
-        or not tree.is_before(statement, loss_line)
+        or later is None
+        or not tree.is_before(statement, later)
     ):
-        return None, None, False
-    core, is_float = _core(assign.value)
-    if core is None or _rebinds(tree, function, core, statement):
-        return None, None, False
-    return statement, core, is_float
+        return None
+    return statement, assign
 
 
-def _rebinds(tree: FileTree, function: cst.FunctionDef, core: cst.CSTNode, after: cst.CSTNode) -> bool:
+def _rebinds(tree: FileTree, call: cst.CSTNode, core: cst.CSTNode, after: cst.CSTNode) -> bool:
     """Whether a name of the call is bound again after it, so that it would be another value at the loss."""
     return any(
-        tree.function(store) is function and tree.is_before(after, store)
+        tree.function(store) is tree.function(call) and tree.is_before(after, store)
         for name in tree.names_read(core)
         for store in tree.stores(name)
     )
@@ -155,15 +198,15 @@ def _chunked(tree: FileTree, loss: _Loss, decorators: tuple[str, ...]) -> str | 
     if _HELPER in tree.source or tree.torch not in {"", "torch"}:
         return None
     head = tree.code(loss.head.func)
-    if loss.is_float:
+    if loss.shape.is_float:
         head = f"lambda rows: {head}(rows).float()"
-    parts = [head, tree.code(loss.head.args[0].value), tree.code(loss.target)]
+    values = (loss.shape.sliced(loss.head.args[0].value), loss.target)
+    parts = [head, *(cst.Module([]).code_for_node(value) for value in values)]
     if loss.ignore_index is not None:
         parts.append(f"ignore_index={tree.code(loss.ignore_index)}")
     replaced = cst.parse_expression(f"{_HELPER}({', '.join(parts)})")
     changes: dict[cst.CSTNode, Change] = {loss.call: lambda _: replaced}
-    if loss.statement is not None:
-        changes[loss.statement] = lambda _: cst.RemoveFromParent()
+    changes |= dict.fromkeys(loss.statements, lambda _: cst.RemoveFromParent())
     new = tree.changed(changes)
     return (
         insert_statements(tree.path, new, ("import torch.utils.checkpoint", "", "", *decorators, *_LINES))

@@ -76,6 +76,12 @@ def test_a_number_that_only_a_number_can_replace_cannot_stay_a_tensor(
     assert "capture_scalar_outputs" in untried(finding)[-1]
 
 
+def test_a_number_of_a_tensor_that_the_code_computes_is_used_outside() -> None:
+    lines = source("error = x.square().mean()", "self.least = min(self.least, error.item())")
+    finding = broken_at(lines, "error.item()", "GB0124", "", NUMBERS)
+    assert "If the compiled code computes its tensor, return the tensor instead" in finding.hints[0]
+
+
 @pytest.mark.parametrize(
     ("hint", "cost"),
     [

@@ -51,7 +51,10 @@ _BRANCH_STEP = (
     f"Return what `{{0}}` is computed from, and decide {_OUTSIDE}. As a tensor, `{{0}}` breaks the graph where the "
     "code branches on it: select with torch.where there, or raise with torch._assert_async"
 )
-_VALUE_STEP = f"Compute the number {_OUTSIDE} and pass it in"
+_VALUE_STEP = (
+    f"Compute the number {_OUTSIDE} and pass it in. If the compiled code computes its tensor, return the tensor "
+    f"instead, and do what needs the number {_OUTSIDE}"
+)
 _TABLE_STEP = (
     "Look it up in a tensor: `torch.tensor({numbers}, device={of}.device)[{index}.view(1)].squeeze(0)`"
 )

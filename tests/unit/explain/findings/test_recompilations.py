@@ -347,6 +347,15 @@ def test_keys_are_those_of_the_dict(source: str, difference: str) -> None:
     assert hint == "Expect one compile for each difference in the keys of `options` that the code reads"
 
 
+def test_a_set_has_elements() -> None:
+    code = "not set.__contains__(L['seen'], 'a')"
+    changed = failed("'a' was not in seen, now it is", source="seen", cause=GuardCause.KEYS, code=code)
+    (finding,) = findings(report(recompiles=(again(changed),)))
+    assert finding.hints[0] == (
+        "Expect one compile for each difference in the elements of `seen` that the code reads"
+    )
+
+
 def test_a_counter_that_alone_failed_in_the_nearest_version_is_not_hidden_by_a_dtype_in_turn() -> None:
     """Calls in float32 and bfloat16 in turn, of a layer that counts the hits of its cache."""
     hits = _number("self.hits", "0", "1")

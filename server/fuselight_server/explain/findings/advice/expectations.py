@@ -66,7 +66,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
     ),
     GuardCause.LENGTH: "Expect one compile for each length of {value}",
-    GuardCause.KEYS: "Expect one compile for each difference in the keys of {value} that the code reads",
+    GuardCause.KEYS: "Expect one compile for each difference in the {parts} of {value} that the code reads",
     GuardCause.OBJECT: (
         "Expect one compile for each object: torch guards on which one it is. Where all of them do the same, create it "
         "once, outside the call"
@@ -159,7 +159,13 @@ def expectation(
     relation, holds, _ = failure.difference.partition(" no longer holds")
     relation, was, _ = (relation, "", "") if holds else relation.partition(f" was {failure.was}, now ")
     relation = f"`{relation} == {failure.was}`" if was else f"`{relation}`"
-    return tuple(text.format(value=value, difference=failure.difference, relation=relation) for text in texts)
+    known = {
+        "value": value,
+        "difference": failure.difference,
+        "relation": relation,
+        "parts": "elements" if "set.__contains__(" in failure.code else "keys",
+    }
+    return tuple(text.format(**known) for text in texts)
 
 
 def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) -> str | tuple[str, ...]:

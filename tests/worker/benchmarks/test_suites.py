@@ -56,9 +56,7 @@ def rows(
     [
         ("T5Small", False),
         pytest.param("DistilBertForMaskedLM", False, marks=pytest.mark.contract),
-        pytest.param(
-            "hf_Reformer", True, marks=pytest.mark.contract
-        ),  # `test_accuracy` has it in `make test`
+        pytest.param("hf_Reformer", True, marks=pytest.mark.contract),
     ],
 )
 def test_a_row_runs_and_agrees_with_torch(

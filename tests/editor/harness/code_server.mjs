@@ -95,6 +95,7 @@ export async function startCodeServer({
   options.push("--disable-update-check", "--disable-getting-started-override");
   // Extension hosts outlive their page by this many seconds; the default is hours.
   options.push("--reconnection-grace-time", "2", "--vscode-option", "enable-smoke-test-driver");
+  options.push("--vscode-option", "disable-websocket-compression"); // both ends are on this machine
   if (trusted) {
     options.push("--disable-workspace-trust");
   }

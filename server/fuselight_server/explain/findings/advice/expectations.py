@@ -181,6 +181,10 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
         ),
         (failure.cause is GuardCause.ALIASING and "same tensor" not in failure.difference, SAME_OBJECT),
         (fixed_by_torch(failure) and _OFFSET.search(failure.difference) is not None, _of_offset(failure)),
+        (
+            failure.cause is GuardCause.CLASS and _TORCHS_CLASS.match(failure.difference) is not None,
+            _ONE_FOR_EACH_CLASS,
+        ),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
@@ -190,6 +194,11 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     return next((words for holds, words in known if holds), "")
 
 
+_TORCHS_CLASS = re.compile(r"the class torch\.")
+_ONE_FOR_EACH_CLASS = (
+    "Expect one compile for each such object: torch creates a class for each of them, as parametrizations do, and "
+    "shares no compiled code between classes"
+)
 _OF_HOOKS = re.compile(r"\b(?:pre-)?hook of \S+ was removed|\bthe number of \w+ (?:pre-)?hooks of ")
 _HOOKS = (
     "Expect one compile with the hooks and one without: compiled code holds the hooks that the modules had. To compile "

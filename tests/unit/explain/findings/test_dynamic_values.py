@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.report import Compile, Guard, GuardCause, Outcome, Symbol
+from fuselight.shared.report import Compile, Graph, Guard, GuardCause, Outcome, Symbol
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from tests.support.recompilations import WHOLE, again, failed
@@ -39,6 +39,14 @@ FREE = Symbol("s0", "x.size(0)", range="[2, 64]")
             ("(L['x'].size()[0] % 4) == 0", "2 <= L['x'].size()[0] and L['x'].size()[0] <= 64"),
             "dynamic, in a version for calls with `(x.size(0) % 4) == 0` and `2 <= x.size(0) <= 64`.",
         ),
+        (
+            (
+                "math.trunc(0.5*torch.sym_float(L['x'].size()[0])) != 1",
+                "(1 + (((-1) + L['x'].size()[0]) // 2)) != 1",
+                "L['___stack0'] < L['x'].size()[0]",
+            ),
+            "torch then made `x.size(0)` dynamic.",
+        ),
     ],
 )
 def test_the_guards_on_a_symbolic_size_are_named(guards: tuple[str, ...], text: str) -> None:
@@ -68,6 +76,28 @@ def test_a_float_gets_no_promise() -> None:
     )
     (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(rate),)))
     assert "torch then made `rate` dynamic.\n" in f"{finding.message}\n"
+
+
+@pytest.mark.parametrize(
+    ("guard", "is_fixed"),
+    [
+        ("(0.5*L['decay']) == 0.125", True),
+        ("1.0 + L['decay'] == 1.25", True),
+        ("(0.5*L['other'].decay) == 0.125", False),
+        ("L['decay'] <= 0.5", False),
+    ],
+)
+def test_a_float_that_a_result_fixes_is_not_said_to_stay_symbolic(guard: str, *, is_fixed: bool) -> None:
+    decay = failed("decay was 0.5, now 0.25", kind="EQUALS_MATCH", source="decay", cause=GuardCause.NUMBER)
+    compiled = Compile(
+        *("0/1", 0, Outcome.COMPILED),
+        guards=(Guard("SHAPE_ENV", "", (guard,)),),
+        graph=Graph(1, inputs=("decay: f64[]",)),
+        symbols=(Symbol("zf0", "decay"),),
+    )
+    (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(decay),)))
+    assert any("one extra compile" in hint for hint in finding.hints) is not is_fixed
+    assert ("torch then made" in finding.message) is not is_fixed
 
 
 @pytest.mark.parametrize("names", [("n", "x"), ("steps", "rows")])

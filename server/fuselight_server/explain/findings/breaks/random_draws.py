@@ -75,7 +75,7 @@ def random_words(
             return f"Python calculates with the random number of {drawn}", text, _steps(context, broke)
     if gb_id in _VALUE_IDS and (drawn := _drawing_call(context, broke, is_whole=True)):
         text = f"{drawn} draws in each call, so its value is not known while the graph is compiled."
-        return f"{drawn} returns a random number of Python", text, _steps(context, broke)
+        return f"{drawn} returns a random number of NumPy", text, _steps(context, broke)
     return None
 
 

@@ -21,8 +21,8 @@ _MAX_NAMED = 3
 _RANGE = re.compile(r"(?P<low>-?\d+) <= (?P<value>.+) and (?P=value) <= (?P<high>-?\d+)$")
 _ANY_SIZE = re.compile(r"2 <= [^=<>]+$")
 """What holds for each size that torch keeps symbolic."""
-_OF_NOTHING = re.compile(r"isnan|\.stride\(")
-"""In guards that a contiguous tensor and a number pass."""
+_OF_NOTHING = re.compile(r"isnan|\.stride\(|//|\bmath\.|sym_float|\bmin\(|\bmax\(|\(-1\)|___stack")
+"""In guards that a contiguous tensor and a number pass, and in those with torch's own arithmetic."""
 
 
 def about_dynamic(context: Context, again: Sequence[Recompile]) -> str:

@@ -19,6 +19,7 @@ from fuselight.shared.report import (
     StaticSizes,
     Symbol,
 )
+from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
@@ -488,6 +489,10 @@ def made_dynamic(
     inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()
     has_tensors = any(item.endswith(": f64[]") for item in inputs)
     fixed = _fixed_by_results(context, recompilation)
+    guards = compiled.guards if compiled is not None else ()
+    results = [
+        plain(in_user_words(part)) for guard in guards if guard.kind == "SHAPE_ENV" for part in guard.code
+    ]
     free = {
         source: words if symbol.source.startswith(CARRIED) else source
         for symbol in (compiled.symbols if compiled else ())
@@ -499,10 +504,23 @@ def made_dynamic(
         name
         for failure in failures
         if failure.source not in fixed
-        and ("." not in f"{failure.was}{failure.now}" or has_tensors or _has_no_value(compiled, failure))
+        and (
+            "." not in f"{failure.was}{failure.now}"
+            or (has_tensors and not any(_fixes(part, failure.source) for part in results))
+            or _has_no_value(compiled, failure)
+        )
         for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
     ]
     return tuple(dict.fromkeys(free[name] for name in names if name in free))
+
+
+def _fixes(guard: str, source: str) -> bool:
+    """Whether a guard fixes the float `source` by a result, as `0.9*rate == 1.62`."""
+    result, equal, _ = guard.partition(" == ")
+    return (
+        bool(equal and source)
+        and re.search(rf"(?<![\w.]){re.escape(source)}(?![\w.\[(])", result) is not None
+    )
 
 
 def is_unguarded(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:

@@ -6,17 +6,14 @@ their host alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
+from fuselight_server.agents.protocol.toolbox import Caller
 from fuselight_server.commands.options import RunSettings
 from fuselight_server.commands.started_worker import IDLE_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from fuselight_server.agents.protocol.toolbox import Caller
 
 
 class Permission(Protocol):

@@ -6,15 +6,11 @@ Invariant: without the flag and without the user's answer, no user code runs.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fuselight_server.agents.protocol.toolbox import Caller
 from fuselight_server.base.files import within
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight_server.agents.protocol.toolbox import Caller
 
 
 def _real(path: Path) -> str:

@@ -10,18 +10,14 @@ import asyncio
 import collections
 import contextlib
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import ArgumentError
+from fuselight_server.agents.protocol.toolbox import Caller
 from fuselight_server.base.cancellation import CancelToken
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from fuselight_server.agents.protocol.toolbox import Caller
 
 _MAX_KEPT = 16
 """Answers that are kept for `result`."""

@@ -6,13 +6,10 @@ Invariant: an estimate carries `~`; a measured time never does.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.finding import SourceLine
 
 _ASCII = {
     "µ": "u",

@@ -8,31 +8,27 @@ from __future__ import annotations
 import functools
 import json
 import shlex
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.report import Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.finding import by_place
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.findings import SourceHints, answered_targets, compose_findings
 from fuselight_server.commands.known_fixes import reports_of
 from fuselight_server.commands.measured_lines import measured_eager_times
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.static import example_unread
 from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures, wanted_cures
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.source.reading import Reading, StaticTarget
-
+from fuselight_server.source.reading import Reading, StaticTarget
 
 ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
 NO_THRESHOLDS = Thresholds()

@@ -6,23 +6,19 @@ libraries that read source are not installed, comments silence nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight_server.base.finding import Finding, rank
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings, fold
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import Counts, counts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fuselight.shared.report import Report
-    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.source.reading import Reading
+from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+from fuselight_server.source.reading import Reading
 
 _COMMENT = "fuselight: ignore"
 

@@ -6,8 +6,8 @@ of the compiles that were read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location, Report
 from fuselight_server.base.finding import Finding, Span, by_place
@@ -23,18 +23,14 @@ from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
 from fuselight_server.jobs.memory.findings import CODES as MEMORY_CODES
 from fuselight_server.jobs.memory.findings import memory_findings
+from fuselight_server.jobs.memory.model import JobMemory
 from fuselight_server.jobs.ranks.findings import rank_findings
 from fuselight_server.jobs.ranks.log_end_findings import JobLogs, log_end_findings, log_end_notes
+from fuselight_server.jobs.ranks.model import RankTable
 from fuselight_server.jobs.reports.mapping import JobFiles, LineState, is_of_job
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from fuselight_server.jobs.memory.model import JobMemory
-    from fuselight_server.jobs.ranks.model import RankTable
-    from fuselight_server.jobs.trace_log.log_ends import LogEnd
-    from fuselight_server.jobs.trace_log.model import LoggedJob
-    from fuselight_server.source.reading import Reading
+from fuselight_server.jobs.trace_log.log_ends import LogEnd
+from fuselight_server.jobs.trace_log.model import LoggedJob
+from fuselight_server.source.reading import Reading
 
 _LISTED_FILES = 3
 

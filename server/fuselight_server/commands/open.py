@@ -9,9 +9,12 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from pathlib import Path
+from typing import NoReturn, TypeAlias, TypeVar
 
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_list
 from fuselight_server.commands.chosen_files import keep_choices, kept_choices
@@ -26,25 +29,30 @@ from fuselight_server.jobs.memory.locations import located, locations_of
 from fuselight_server.jobs.memory.model import JobMemory
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
 from fuselight_server.jobs.ranks.digests import RankDigest, SharedParts
+from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
 from fuselight_server.jobs.ranks.many import MANY_RANKS, read_many
 from fuselight_server.jobs.reports.conversion import read_report
 from fuselight_server.jobs.reports.evidence import read_evidence
-from fuselight_server.jobs.reports.mapping import JobFiles, LocalSources, files_in_place, is_of_job, map_files
+from fuselight_server.jobs.reports.mapping import (
+    AmbiguousFile,
+    JobFiles,
+    LocalSources,
+    files_in_place,
+    is_of_job,
+    map_files,
+)
 from fuselight_server.jobs.reports.moved_lines import SourceEvidence
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.files import FoundLogs, LogError, find_logs
 from fuselight_server.jobs.trace_log.log_ends import log_end
-from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind, LoggedJob
+from fuselight_server.jobs.trace_log.model import (
+    AttemptState,
+    GraphKind,
+    LoggedCompile,
+    LoggedJob,
+    ProcessLog,
+)
 from fuselight_server.jobs.trace_log.reader import JobReader, ReadStep, job_name
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
-    from fuselight_server.jobs.reports.mapping import AmbiguousFile
-    from fuselight_server.jobs.trace_log.model import LoggedCompile, ProcessLog
 
 _Shown = TypeVar("_Shown")
 ChooseFile: TypeAlias = "Callable[[AmbiguousFile], Awaitable[str | None]]"

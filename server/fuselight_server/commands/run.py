@@ -6,23 +6,19 @@ Invariant: nothing runs here. A process is said to have failed only where its la
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight.shared.started_processes import ProcessEnd, logs_in
 from fuselight.shared.worker_protocol import signal_name
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
 from fuselight_server.jobs.trace_log.log_ends import log_end
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from fuselight.shared.report import Location
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 
 _SIGTERM = getattr(signal, "SIGTERM", 15)
 

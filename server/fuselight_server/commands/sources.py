@@ -8,18 +8,14 @@ from __future__ import annotations
 import io
 import os
 import tokenize
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import NotebookError
 from fuselight.shared.report import Problem
 from fuselight_server.base.files import leaves, read_python, split_text, walk_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from fuselight_server.base.finding import Span
+from fuselight_server.base.finding import Span
 
 
 def python_files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -5,15 +5,11 @@ Invariant: nothing is said of conditions that were not recorded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Report
 from fuselight_server.base.formatting import format_list
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fuselight.shared.report import Report
 
 _NESTED = "nested_graph_breaks"
 _COMPILER = "compiler."

@@ -10,18 +10,23 @@ import asyncio
 import json
 import os
 from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.measurement_plans import MeasurePlan
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import GenerateRequest, OutputsRequest, RunRequest
 from fuselight.shared.report import Device, Problem, Report, Versions
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import key_of
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.commands.findings import without_ignored
+from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.targets import (
@@ -42,20 +47,17 @@ from fuselight_server.execution.worker_client.process import WorkerFailed
 from fuselight_server.explain.benchmarks.planning import configurations, measure_request
 from fuselight_server.explain.findings import Thresholds
 from fuselight_server.jobs.comparison.model import FindingState
+from fuselight_server.source.reading import Reading
 from fuselight_server.upgrades.comparison import compare_target
-from fuselight_server.upgrades.model import ComparedRuns, RegressionKind, SideReports, UpgradeComparison
+from fuselight_server.upgrades.model import (
+    ComparedRuns,
+    RegressionKind,
+    SideReports,
+    TargetComparison,
+    UpgradeComparison,
+)
 from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_packages
 from fuselight_server.upgrades.results import RunsFolder, without_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-
-    from fuselight.shared.measurement_plans import MeasurePlan
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.base.settings import Interpreter
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.source.reading import Reading
-    from fuselight_server.upgrades.model import TargetComparison
 
 FROM, TO = "--from", "--to"
 SIDES = ("before", "after")

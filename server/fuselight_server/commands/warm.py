@@ -7,36 +7,33 @@ removed afterwards; what they said is in the outcome.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import LoggedStartRequest, RunRequest
 from fuselight.shared.report import Imports, Report, Rung
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.finding import Finding, by_place
 from fuselight_server.commands.check import NO_THRESHOLDS, ReportOf, analyze, report_as_is
 from fuselight_server.commands.findings import without_ignored
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.targets import TargetRun, report_each
+from fuselight_server.explain.findings import Thresholds
 from fuselight_server.fixes.verification.cure_trials import SHARE
+from fuselight_server.jobs.caches.bypasses import ReadLine
 from fuselight_server.jobs.caches.findings import cache_findings
+from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, StartPicture
 from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
 from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.model import LoggedJob
 from fuselight_server.jobs.trace_log.reader import read_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.options import CommandOptions
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.explain.findings import Thresholds
-    from fuselight_server.jobs.caches.bypasses import ReadLine
-    from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, StartPicture
-    from fuselight_server.jobs.trace_log.model import LoggedJob
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 STARTS = ("first start", "second start")
 

@@ -9,18 +9,14 @@ import asyncio
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from fuselight.doctor import Check, Status
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.worker_launch import start_error, worker_command
 from fuselight.shared.worker_protocol import ended_how
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
-
-    from fuselight_server.base.settings import Interpreter
+from fuselight_server.base.settings import Interpreter
 
 SILENCE = 240.0
 """Seconds without an answer after which the process is ended: a compile has its own limit below that."""

@@ -5,18 +5,15 @@ Invariant: a name that is not known, or a marker that expects nothing, is an err
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from fuselight_server.base.finding import Finding
+from fuselight_server.pytest_plugin.check_types import Counted
 from fuselight_server.pytest_plugin.keywords import unknown_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fuselight_server.base.finding import Finding
-    from fuselight_server.pytest_plugin.check_types import Counted
 
 _MARKER = "fuselight"
 _FIXTURE = "fuselight_check"

@@ -17,12 +17,7 @@ import torch
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from fuselight.adapters.torch_api.operator_work import OperatorWork
-from fuselight.adapters.virtual_gpu.budgets import (
-    DEFAULT,
-    BudgetCut,
-    budget_of,
-    forget_compiled,
-)
+from fuselight.adapters.virtual_gpu.budgets import DEFAULT, BudgetCut, budget_of, forget_compiled
 from fuselight.capture.calls.calls import module_of
 from fuselight.shared.report import Device, Location, MemoryPeak, MemorySaving, SavingKind
 from fuselight.worker.memory.peaks import calling_expression, user_line

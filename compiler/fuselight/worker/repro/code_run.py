@@ -13,11 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import errors, frames, targets
-from fuselight.adapters.torch_api.dynamo.traced_frames import (
-    TracedFrame,
-    traced_frames,
-    traced_functions,
-)
+from fuselight.adapters.torch_api.dynamo.traced_frames import TracedFrame, traced_frames, traced_functions
 from fuselight.capture import dynamo
 from fuselight.capture.calls.rungs import Answered
 from fuselight.shared.protocol import GraphsRequest

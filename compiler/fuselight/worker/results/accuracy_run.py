@@ -26,14 +26,7 @@ from fuselight.measure.accuracy import rules
 from fuselight.measure.machine import conditions
 from fuselight.measure.measured_call import on_device
 from fuselight.shared.protocol import AccuracyRequest
-from fuselight.shared.report import (
-    Accuracy,
-    ComparedCall,
-    Note,
-    Problem,
-    Report,
-    ResultComparison,
-)
+from fuselight.shared.report import Accuracy, ComparedCall, Note, Problem, Report, ResultComparison
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb, InputsCaptured, make_calls

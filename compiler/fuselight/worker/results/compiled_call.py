@@ -23,13 +23,7 @@ from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMe
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.shared.report import (
-    Accuracy,
-    ComparedCall,
-    NonFinite,
-    NonFiniteKind,
-    NonFiniteOrigin,
-)
+from fuselight.shared.report import Accuracy, ComparedCall, NonFinite, NonFiniteKind, NonFiniteOrigin
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, random_digests
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode

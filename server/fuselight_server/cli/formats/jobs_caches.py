@@ -7,31 +7,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fuselight.shared.report import Location
 from fuselight_server.base.formatting import format_count, format_estimate, format_list, format_time
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.text_parts import print_heading
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.warm import TriedCure, WarmOutcome, WarmState, WarmTarget
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.jobs.caches.findings import cure_text
-from fuselight_server.jobs.caches.model import CauseKind
+from fuselight_server.jobs.caches.model import (
+    CacheCause,
+    CacheResult,
+    CacheSummary,
+    CauseKind,
+    LineStart,
+    StartPicture,
+)
 from fuselight_server.jobs.caches.starts import shown_lines
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence, work_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuselight.shared.report import Location
-    from fuselight_server.base.terminal import Terminal
-    from fuselight_server.jobs.caches.model import (
-        CacheCause,
-        CacheResult,
-        CacheSummary,
-        LineStart,
-        StartPicture,
-    )
 
 _BAR = 24
 _MAX_RESULTS = 20

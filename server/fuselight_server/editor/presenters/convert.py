@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls import uris
@@ -20,11 +19,9 @@ from fuselight.shared.report.visible import visible
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.markdown import as_text
 from fuselight_server.editor.messages.answers import MessageRange
+from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.results.shown_findings import ShownFinding, address, message
 from fuselight_server.explain.findings.common.causes import same_cause
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.messages.client_features import ClientFeatures
 
 ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""

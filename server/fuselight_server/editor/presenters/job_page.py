@@ -6,13 +6,14 @@ Invariant: a page of 1,024 ranks stays small: lists are cut, and say by how much
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Finding, Severity, rank
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.commands.comparison import compare_opened
+from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 from fuselight_server.editor.presenters.job_changes import changes_section
 from fuselight_server.editor.presenters.job_page_types import JobChanges, JobChoice, JobFindingRow, JobPage
 from fuselight_server.editor.presenters.job_sections import (
@@ -24,19 +25,14 @@ from fuselight_server.editor.presenters.job_sections import (
     timeline_section,
     wait_rows,
 )
+from fuselight_server.editor.results.jobs import JobResult
 from fuselight_server.explain.benchmarks.page_types import MachineFact, StepRow
+from fuselight_server.jobs.caches.model import CacheSummary
 from fuselight_server.jobs.caches.summary import summarize
+from fuselight_server.jobs.comparison.model import JobComparison
 from fuselight_server.jobs.memory.words import memory_statements
 from fuselight_server.jobs.reports.mapping import LineState
 from fuselight_server.jobs.trace_log.files import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
-    from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.jobs.caches.model import CacheSummary
-    from fuselight_server.jobs.comparison.model import JobComparison
 
 MAX_FINDINGS = 200
 MAX_DIFFERENCES = 50

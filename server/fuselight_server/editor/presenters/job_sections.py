@@ -5,12 +5,14 @@ Invariant: lists are cut, and say by how much. A line that is not here keeps its
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.job_page_types import (
     JobCacheRow,
@@ -29,31 +31,13 @@ from fuselight_server.editor.presenters.job_page_types import (
     JobTimelineRow,
     JobWait,
 )
+from fuselight_server.editor.results.jobs import JobResult
 from fuselight_server.explain.benchmarks.page_types import MachineFact, PagePlace
 from fuselight_server.jobs.caches.findings import cure_text
+from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, LineStart, StageTime, StartPicture
 from fuselight_server.jobs.caches.starts import shown_lines
 from fuselight_server.jobs.caches.words import work_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fuselight.shared.report import Location
-    from fuselight_server.commands.opened_job import OpenedJob
-    from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.jobs.caches.model import (
-        CacheResult,
-        CacheSummary,
-        LineStart,
-        StageTime,
-        StartPicture,
-    )
-    from fuselight_server.jobs.ranks.model import (
-        RankDifference,
-        RankRow,
-        RankTable,
-        RankTimeline,
-        TimelineLane,
-    )
+from fuselight_server.jobs.ranks.model import RankDifference, RankRow, RankTable, RankTimeline, TimelineLane
 
 MAX_ROWS = 200
 MAX_LINES = 30

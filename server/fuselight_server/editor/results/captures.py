@@ -6,9 +6,10 @@ of expressions move with edits as its findings do.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fuselight.shared.report import Report, TracedFacts
 from fuselight_server.base.files import within
@@ -16,19 +17,14 @@ from fuselight_server.base.finding import Finding, SourceLine
 from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.editor.results.facts import MAX_FACTS, TrackedFacts, TrackedFile
 from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange, expected_changes
 from fuselight_server.explain.findings.priority import EagerTimes, Priority, advice, of_reports
+from fuselight_server.source.input_programs import InputProgram
 from fuselight_server.source.positions import Places, locations, span, tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.source.input_programs import InputProgram
-    from fuselight_server.source.text_changes import Change
-
+from fuselight_server.source.text_changes import Change
 
 PROGRAM = "fuselight run"
 """Name of the target that stands for the last `fuselight run` of a folder."""

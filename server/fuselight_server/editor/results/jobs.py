@@ -6,15 +6,16 @@ finding is shown on a line only if the file is in the source folders.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location, Tier
 from fuselight_server.base.files import disk_text, split_text, within
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
+from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult, kernel_lines, kernel_result_of
 from fuselight_server.execution.runs.keys import Key
@@ -22,12 +23,7 @@ from fuselight_server.jobs.reports.mapping import LineState
 from fuselight_server.jobs.trace_log.model import GraphKind, LoggedCompile
 from fuselight_server.source.document import SourceDocument
 from fuselight_server.source.positions import Places, TrackedFinding, TrackedSpan, locations, span, tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.source.text_changes import Change
 
 MAX_JOBS = 8
 """Jobs that are open at once; the oldest is closed for another one."""

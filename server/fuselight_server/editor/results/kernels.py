@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fuselight.shared.report import Assembled, Failure, GeneratedGraph, Kernel, Phase, Report
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.base.formatting import format_estimate, format_line_ranges
 from fuselight_server.editor.results.target_result import STILL_RUNNING, LineResult, Row
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import Thresholds, findings, findings_of_kernels
 from fuselight_server.explain.kernels.shares import Kept, LineCost, costs_by_line, kept_by_line, place_of
 from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.source.positions import Places, TrackedFinding, locations, span, tracked
-
-if TYPE_CHECKING:
-    from fuselight_server.execution.runs.keys import Key
 
 CHANGES = 50
 """Lines that a list of differences has, the largest changes first."""

@@ -11,26 +11,22 @@ import contextlib
 import enum
 import io
 import tokenize
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Report, Stack, Tier
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.findings import without_ignored
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import noun
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.code_changes import ChangedFunction, DeferredChange
 from fuselight_server.source.positions import Places, TrackedFinding, TrackedSpan, tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.source.code_changes import ChangedFunction, DeferredChange
-    from fuselight_server.source.reading import Reading
-    from fuselight_server.source.text_changes import Change
+from fuselight_server.source.reading import Reading
+from fuselight_server.source.text_changes import Change
 
 STARTING = "the tracer is starting"
 """Why nothing is traced yet: rules answer meanwhile."""

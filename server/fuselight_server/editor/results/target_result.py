@@ -7,23 +7,19 @@ data, was canceled or is still going on, the last complete result of the target 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from fuselight.shared.report import Failure, Report, data_key
 from fuselight_server.base.files import read_python, within
 from fuselight_server.base.finding import SourceLine, Span
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings_of_end
 from fuselight_server.explain.kernels.shares import LinePart
 from fuselight_server.source.positions import Places, TrackedFinding, tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.source.text_changes import Change
-
+from fuselight_server.source.text_changes import Change
 
 R = TypeVar("R", bound="TargetResult")
 

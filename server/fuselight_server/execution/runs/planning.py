@@ -7,17 +7,14 @@ directives of what they wrap.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.inputs.grammar import world_of_directives
 from fuselight.shared.protocol import CaptureRequest, InputsPlan, Limits, OwnKernelsPlan, RunRequest, Target
 from fuselight.shared.report import Report, Rung, WorldPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fuselight_server.source.reading import Reading, StaticTarget
+from fuselight_server.source.reading import Reading, StaticTarget
 
 MAIN = "__main__"
 """How the user names a file's `__main__` block where a target's name is asked for."""

@@ -7,18 +7,14 @@ file of which nothing can be run is named with the lines on which it compiles.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import disk_text
 from fuselight_server.execution.runs.planning import PlannedRun, main_run, script_run
 from fuselight_server.source.compile_mentions import CompileMentions, compile_mentions
 from fuselight_server.source.local_imports import LocalImports, import_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fuselight_server.source.reading import Reading
+from fuselight_server.source.reading import Reading
 
 
 @dataclass

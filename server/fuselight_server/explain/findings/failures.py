@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import platform
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Rung, TargetRef, Tier, Versions
+from fuselight.shared.protocol import RunRequest
+from fuselight.shared.report import (
+    Culprit,
+    EagerHandler,
+    Failure,
+    Location,
+    Report,
+    Rung,
+    TargetRef,
+    Tier,
+    Versions,
+)
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
@@ -20,13 +31,6 @@ from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
 from fuselight_server.explain.findings.recompilations.recompilations import difference_of, stopped_by_limit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Failure
-
 
 _LONGEST_TITLE = 300
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"

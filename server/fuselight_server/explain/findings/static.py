@@ -5,25 +5,21 @@ Invariant: nothing here has run anything; every finding has tier `static`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from fuselight.shared.report import Tier
-from fuselight_server.base.finding import Finding
+from fuselight_server.base.finding import Finding, Span
 from fuselight_server.base.formatting import format_list, format_target
 from fuselight_server.base.remedies import advice
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.common.causes import group_by_cause
 from fuselight_server.explain.findings.common.text import compose
+from fuselight_server.source.reading import DirectiveProblem, Ignore, Reading, StaticTarget
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from fuselight_server.base.finding import Span
-    from fuselight_server.source.reading import DirectiveProblem, Ignore, Reading, StaticTarget
-
-    HasRun = Callable[[str, Origin], bool]
-    """Whether what finds the codes of an origin has run for the file with this path."""
+HasRun = Callable[[str, Origin], bool]
+"""Whether what finds the codes of an origin has run for the file with this path."""
 
 _NO_INPUTS_HINTS = (
     "Provide example inputs above it, such as `# fuselight: {}`",

@@ -43,11 +43,7 @@ from fuselight_server.explain.findings.breaks.loop_breaks import loop_words
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
-from fuselight_server.explain.findings.common.text import (
-    place,
-    plain,
-    sentence,
-)
+from fuselight_server.explain.findings.common.text import place, plain, sentence
 
 _NO_ID = "FL107"
 _DISABLED = frozenset({"GB0098", "GB0099"})

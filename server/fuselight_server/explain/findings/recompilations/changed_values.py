@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.changed_containers import is_read
 from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.specializations import is_unguarded, made_dynamic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from fuselight_server.explain.findings.common.context import Context
 
 _CAUSES = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.LENGTH, GuardCause.KEYS})
 _COLLECTIONS = frozenset({GuardCause.LENGTH, GuardCause.KEYS})

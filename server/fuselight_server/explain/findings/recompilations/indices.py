@@ -7,19 +7,14 @@ index: one of the other indices is a slice or an ellipsis.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, GuardFailure
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import is_of_object
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.shared.report import GuardFailure
-    from fuselight_server.explain.findings.common.context import Context
 
 _MAX_NAMED = 3
 _LONGEST_VALUE = 30

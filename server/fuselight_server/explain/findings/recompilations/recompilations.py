@@ -30,11 +30,7 @@ from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice, advised
 from fuselight_server.explain.findings.advice.advice import with_joint_changes, worded
 from fuselight_server.explain.findings.advice.duck_sizes import about_equal_sizes, fixed_as_one
-from fuselight_server.explain.findings.advice.expectations import (
-    CARRIED,
-    fixed_by_torch,
-    is_of_object,
-)
+from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch, is_of_object
 from fuselight_server.explain.findings.common.changing_lines import changing_line
 from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
 from fuselight_server.explain.findings.common.context import Context, span_of
@@ -88,10 +84,7 @@ from fuselight_server.explain.findings.recompilations.shared_sizes import (
     program_remedies,
 )
 from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size, varying_sizes
-from fuselight_server.explain.findings.recompilations.specializations import (
-    fixing_line,
-    is_held,
-)
+from fuselight_server.explain.findings.recompilations.specializations import fixing_line, is_held
 from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
 
 _MAX_LISTED, _MAX_NAMED = 12, 3

@@ -161,3 +161,19 @@ def test_an_object_that_is_called_as_a_hook_is_not_told_to_return_a_number(
     facts = report(recompiles=(again(grown, location=at(2, function="__call__"), function="__call__"),))
     (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
     assert finding.hints[0].startswith("Store the value" if is_hook else "Change `self.kept` outside")
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_part"),
+    [
+        ("    return x[:0]\nreturn x * 2", True),
+        ("    return x[:4]\nreturn x", True),
+        ("    return x[:4]\nelse:\n    return x[:2]", True),
+        ("    return x.neg()\nreturn x * 2", False),
+        ("    return x[n:]\nreturn x[:n]", False),
+    ],
+)
+def test_sides_of_different_lengths_are_not_to_be_selected(rest: str, *, is_part: bool) -> None:
+    _, finding = broken_at(f"s = x.max()\nif s < 0:\n{rest}\n", "s < 0")
+    assert any("select with torch.where" in hint for hint in finding.hints) is not is_part
+    assert any(hint.endswith("need sides of one shape") for hint in finding.hints) is is_part

@@ -389,8 +389,28 @@ def _hints(tree: ast.AST | None, node: ast.AST | None, effect: Effect) -> Iterat
         yield from _BY_EFFECT[effect]
     elif node is None:
         yield SELECT
+    elif not inside and isinstance(node, ast.If) and _returns_a_part(tree, node):
+        decided = _decided(tree, node)
+        yield f"{decided[0].upper()}{decided[1:]}: torch.where and torch.cond need sides of one shape"
     else:
         yield _BOTH_SIDES if inside else f"{_BOTH_SIDES}, or {_decided(tree, node)}"
+
+
+def _returns_a_part(tree: ast.AST | None, node: ast.If) -> bool:
+    """Whether a side returns a slice to a fixed end, as `boxes[:0]`, and another return of the function does not."""
+    nodes = ast.walk(tree) if tree is not None else ()
+    returned = [item.value for item in nodes if isinstance(item, ast.Return) and item.value is not None]
+    parts = [ast.unparse(value) for value in returned if _is_part(value)]
+    ends = (arm[-1] for arm in (node.body, node.orelse) if arm)
+    is_side = any(
+        isinstance(end, ast.Return) and end.value is not None and _is_part(end.value) for end in ends
+    )
+    return is_side and (len(parts) < len(returned) or len(set(parts)) > 1)
+
+
+def _is_part(value: ast.expr) -> bool:
+    part = value.slice if isinstance(value, ast.Subscript) else None
+    return isinstance(part, ast.Slice) and part.lower is None and isinstance(part.upper, ast.Constant)
 
 
 def _decided(tree: ast.AST | None, node: ast.AST) -> str:

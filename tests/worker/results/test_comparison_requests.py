@@ -48,6 +48,25 @@ if __name__ == "__main__":
     assert one_call(live, body, settings={name: "None"}).is_as_eager
 
 
+def test_what_a_backend_of_the_program_keeps_is_no_difference_and_stays(live: LiveWorker) -> None:
+    body = """\
+graphs = []
+def keeping(gm, example_inputs):
+    graphs.append(1.0 + len(graphs))
+    scale = graphs[-1]
+    return lambda *args: [value * scale for value in gm.forward(*args)]
+def f(x):
+    return x.sin()
+if __name__ == "__main__":
+    compiled = torch.compile(f, backend=keeping, dynamic=False)
+    compiled(torch.ones(3))
+    compiled(torch.ones(4))
+"""
+    results = compared(live, body)
+    assert [call.is_as_eager for call in results.calls] == [True, False], "the second graph doubles"
+    assert results.calls[1].others == ()
+
+
 def test_the_line_on_which_only_eager_mode_raises(live: LiveWorker) -> None:
     body = """\
 def f(table, rows):

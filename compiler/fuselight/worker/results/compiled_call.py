@@ -11,7 +11,7 @@ import io
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMe
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.shared.report import Accuracy, ComparedCall, NonFinite, NonFiniteKind, NonFiniteOrigin
+from fuselight.shared.report import Accuracy, Aspect, ComparedCall, NonFinite, NonFiniteKind, NonFiniteOrigin
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, random_digests
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode
@@ -50,6 +50,8 @@ class CompiledCall:
     """Whether random numbers that differ are compared as distributions."""
     has_own_backward: bool = field(default=False, init=False)
     """Whether a backward of the call runs code of the user's."""
+    compile_changes_state: bool = field(default=False, init=False)
+    """Whether compiling the call changes state of the program, as a backend of its own does that counts graphs."""
 
     def is_users(self, path: str) -> bool:
         """Whether a file is the user's."""
@@ -116,6 +118,11 @@ class CompiledCall:
             next_to_eager = None
             if other is None:
                 verdict, others = judged(compiled, references, training=self._trains())
+                if any(each.aspect is Aspect.STATE for each in others):
+                    again = recorded.repeated(self.compiled, compiled=True)
+                    kept = _without_compile(compiled, eager, again)
+                    self.compile_changes_state = kept != compiled
+                    verdict, others = judged(kept, references, training=self._trains())
             else:
                 verdict, others, next_to_eager = other.judged(
                     self.function, recorded, compiled, references, training=self._trains()
@@ -167,7 +174,22 @@ class CompiledCall:
 
     def repeated(self) -> Any:
         """Make the call for the program itself. Raises what it raises."""
+        if self.compile_changes_state:
+            torch.compiler.reset()  # what compiling changed was put back: it is to happen in the program's own call
         return self.compiled(*self.prepared.args, **self.prepared.kwargs)
+
+
+def _without_compile(compiled: CallRecord, eager: CallRecord, again: CallRecord) -> CallRecord:
+    """The record without state that changes only while the call is compiled: not in eager mode, and not `again`."""
+
+    def kept(words: Mapping[str, str], *others: Mapping[str, str]) -> dict[str, str]:
+        return {name: text for name, text in words.items() if any(name in other for other in others)}
+
+    return replace(
+        compiled,
+        numbers=kept(compiled.numbers, eager.numbers, again.numbers),
+        reached=kept(compiled.reached, eager.reached, again.reached),
+    )
 
 
 def _non_finite(

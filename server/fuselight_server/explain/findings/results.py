@@ -276,11 +276,11 @@ def _remedies(
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
     has_graph = cause is not None and cause.stage is not Stage.CAPTURE
     program = ". `fuselight repro` writes a small program for it" if has_graph else ""
-    fault = "the compiler is wrong, not your code"
+    reason = "the compiler is wrong, not your code"
     if any(other.text.startswith(RAISES_NOTHING) for other in call.others):
         yield FindingRemedy("Correct what makes eager mode raise, or check it before the call")
-        fault = "compiled code does not check what eager mode does"
-    yield FindingRemedy(f"Report it to PyTorch{stage}: {fault}{program}")
+        reason = "compiled code does not check what eager mode does"
+    yield FindingRemedy(f"Report it to PyTorch{stage}: {reason}{program}")
 
 
 def _region_remedy(edit: RegionEdit) -> FindingRemedy:

@@ -91,7 +91,8 @@ def test_a_float_that_a_result_fixes_is_not_said_to_stay_symbolic(guard: str, *,
     decay = failed("decay was 0.5, now 0.25", kind="EQUALS_MATCH", source="decay", cause=GuardCause.NUMBER)
     compiled = Compile(
         *("0/1", 0, Outcome.COMPILED),
-        guards=(Guard("SHAPE_ENV", "", (guard,)),),
+        guards=(Guard("TYPE_MATCH", "decay", ()), Guard("SHAPE_ENV", "", (guard,))),
+        guard_count=2,
         graph=Graph(1, inputs=("decay: f64[]",)),
         symbols=(Symbol("zf0", "decay"),),
     )

@@ -506,8 +506,10 @@ def made_dynamic(
         if failure.source not in fixed
         and (
             "." not in f"{failure.was}{failure.now}"
-            or (has_tensors and not any(_fixes(part, failure.source) for part in results))
-            or _has_no_value(compiled, failure)
+            or (
+                (has_tensors or _has_no_value(compiled, failure))
+                and not any(_fixes(part, failure.source) for part in results)
+            )
         )
         for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
     ]

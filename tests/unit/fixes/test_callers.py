@@ -44,6 +44,38 @@ class Outer:
     def run(self, a):
         return self.net(a, False)
 """
+PLOT = """\
+from m import Net
+
+
+class Outer:
+    def __init__(self):
+        self.net = Net()
+
+
+class Plot:
+    def __init__(self):
+        self.net = Axis()
+
+    def run(self, a):
+        return self.net(a, None)
+"""
+METHOD = """\
+import torch
+
+
+class Sampler(Base):
+    def f(self, x, is_skipped):
+        if is_skipped:
+            x = x * 2
+        return x.cos()
+
+
+class Fine(Sampler):
+    pass
+
+
+"""
 
 
 def at_condition(text: str) -> tuple[Finding, Report]:
@@ -133,6 +165,10 @@ def test_a_number_of_another_file_becomes_a_tensor(text: str, use: str) -> None:
         (FUNCTION, "from m import f\n\nf(a, b)\n"),
         (FUNCTION, "def g(a, b): ...\n\n\ng(1, True)  # not f\n"),
         (MODULE, "from m import Net\n\nnet = Net()\nother(a, True)\nnet(a, b)\n"),
+        (FUNCTION, "from m import f\n\ndef show(on=None): ...\ndef use(a, on):\n    f(a, on)\n"),
+        (FUNCTION, "from m import f\n\ndef show():\n    on = None\ndef use(a, on):\n    f(a, on)\n"),
+        (FUNCTION, "class Plot:\n    def f(self, a, b): ...\n    def show(self):\n        self.f(a, None)\n"),
+        (MODULE, PLOT),
     ],
 )
 def test_other_calls_refuse_nothing(text: str, use: str) -> None:
@@ -140,6 +176,46 @@ def test_other_calls_refuse_nothing(text: str, use: str) -> None:
         assert converts(text, other=use) is None
     else:
         assert converts(text, other=use) is False
+
+
+@pytest.mark.parametrize(
+    ("base", "code", "refuses"),
+    [
+        (
+            "object",
+            "class Heun:\n    def f(self, y, on): ...\n    def run(self, y):\n        self.f(y, None)\n",
+            False,
+        ),
+        ("object", "class Heun(Fine):\n    def run(self, y):\n        self.f(y, None)\n", True),
+        (
+            "object",
+            "class Heun(Fine):\n    f = len\n\n    def run(self, y):\n        self.f(y, None)\n",
+            False,
+        ),
+        ("object", "class Mixin:\n    def run(self, y):\n        self.f(y, None)\n", True),
+        (
+            "Heun",
+            "class Heun:\n    def f(self, y, on): ...\n    def run(self, y):\n        self.f(y, None)\n",
+            True,
+        ),
+        (
+            "Base",
+            "class Heun:\n    def f(self, y, on): ...\n    def run(self, y):\n        self.f(y, None)\n",
+            True,
+        ),
+        ("object", "class Heun:\n    def f(self, y, on): ...\n\n\nsampler.f(y, None)\n", True),
+    ],
+)
+def test_a_call_by_self_is_of_its_class_and_those_above_and_below(
+    base: str, code: str, *, refuses: bool
+) -> None:
+    text = METHOD.replace("Base", base)
+    assert converts(text, other=f"from m import Fine\n{code}") is (None if refuses else False)
+
+
+def test_a_global_name_counts_outside_of_its_function() -> None:
+    use = "from m import f\n\ndef set_up():\n    global on\n    on = None\ndef use(a):\n    f(a, on)\n"
+    assert converts(FUNCTION, other=use) is None
 
 
 @pytest.mark.parametrize(

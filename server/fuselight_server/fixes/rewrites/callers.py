@@ -1,13 +1,15 @@
 """What other callers pass for a parameter that a rewrite takes for a tensor, because the run passed one.
 
-Invariant: the search reads texts and runs nothing. A literal counts, a name that its file assigns a literal, a default
-and an annotation, also where the call goes through `partial`, `*pair`, a table or another name; what a caller computes
-is not known. A number that decides a branch alone becomes a tensor at the start of the function; anything else refuses.
+Invariant: the search reads texts and runs nothing. A literal counts, a name that is assigned a literal where it is
+visible, a default in its function and an annotation, also where the call goes through `partial`, `*pair`, a table or
+another name; what a caller computes is not known. A number that decides a branch alone becomes a tensor at the start of
+the function; anything else refuses.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import io
 import itertools
@@ -15,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -29,6 +32,8 @@ from fuselight_server.fixes.syntax.traced_names import values_of
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _NO_TENSOR = re.compile(r"\b(?:bool|int|float|str|None|Optional|Any)\b")
 """In an annotation: what is no tensor."""
+_Assigned: TypeAlias = "Mapping[str, list[ast.expr]]"
+"""What names and attributes get, by their paths."""
 
 
 def for_all_callers(site: Site, remedy: Remedy, read: Callable[[str], str | None]) -> Remedy | RefusedRewrite:
@@ -180,9 +185,11 @@ def _in_calls(
     position = [each.name.value for each in (*function.params.posonly_params, *function.params.params)]
     position = position[1:] if owner is not None else position
     index = position.index(name) if name in position else -1
-    texts = [(path, site.text), *other_texts(path, called, site.report.roots, tuple(site.report.files), read)]
-    for file, text in texts:
-        for line, code, is_number in _passed(text or "", called, name, index, is_module=is_module):
+    own = try_parse_python(site.text.removeprefix("\ufeff"))
+    search = _CallSearch(called, owner.name.value if owner is not None else "", is_module, classes_of(own))
+    others = other_texts(path, called, site.report.roots, tuple(site.report.files), read)
+    for file, text in ((path, site.text), *others):
+        for line, code, is_number in search.passed(text or "", name, index):
             place = f"{PurePath(file).name}:{line}"
             passed = "" if code == name else f": `{code}`"
             words = f"the new text needs a tensor, and {place} may pass something else for `{name}`{passed}"
@@ -193,31 +200,97 @@ def _owner(site: Site, function: cst.FunctionDef) -> cst.ClassDef | None:
     return next((around for around in site.ancestors(function) if isinstance(around, cst.ClassDef)), None)
 
 
-def _passed(
-    text: str, called: str, name: str, index: int, *, is_module: bool
-) -> Iterator[tuple[int, str, bool]]:
-    """Yield line and code of each argument for a parameter that is no tensor, and whether it is a number."""
-    tree = try_parse_python(text.removeprefix("\ufeff"))
-    if tree is None:
-        return
-    assigned = _assigned(tree)
-    for node in ast.walk(tree):
-        arguments = node.args if isinstance(node, ast.Call) else []
-        if not isinstance(node, ast.Call):
-            continue
-        if last_name(node.func) == "partial" and arguments and _refers(arguments[0], called, assigned):
-            arguments = arguments[1:]
-        elif not _is_call_of(node, called, assigned, is_module=is_module):
-            continue
-        places = list(_in_order(arguments, assigned))
-        by_place = [places[index]] if 0 <= index < len(places) else []
-        for value in (*by_place, *(each.value for each in node.keywords if each.arg == name)):
-            literals = [known for known in (value, *assigned.get(_path_of(value), ())) if _is_literal(known)]
-            if literals:
-                yield node.lineno, ast.unparse(value), all(map(_is_number, literals))
+@dataclass(frozen=True)
+class _CallSearch:
+    """What is searched for in each file: calls of a function, of a method, or of the objects of a module's class."""
+
+    called: str
+    owner: str
+    """The class of a method; empty for a function."""
+    is_module: bool
+    classes: Mapping[str, ast.ClassDef]
+    """Of the file of the function."""
+
+    def passed(self, text: str, name: str, index: int) -> Iterator[tuple[int, str, bool]]:
+        """Yield line and code of each argument for a parameter that is no tensor, and whether it is a number."""
+        tree = try_parse_python(text.removeprefix("\ufeff"))
+        classes = {**classes_of(tree), **self.classes}
+        for node, around, assigned in _calls(tree, classes) if tree is not None else ():
+            arguments = node.args
+            if last_name(node.func) == "partial" and arguments and self._refers(arguments[0], assigned):
+                arguments = arguments[1:]
+            elif not self._is_call(node, around, classes, assigned):
+                continue
+            places = list(_in_order(arguments, assigned))
+            by_place = [places[index]] if 0 <= index < len(places) else []
+            for value in (*by_place, *(each.value for each in node.keywords if each.arg == name)):
+                literals = [
+                    known for known in (value, *assigned.get(_path_of(value), ())) if _is_literal(known)
+                ]
+                if literals:
+                    yield node.lineno, ast.unparse(value), all(map(_is_number, literals))
+
+    def _is_call(
+        self, call: ast.Call, around: str, classes: Mapping[str, ast.ClassDef], assigned: _Assigned
+    ) -> bool:
+        """Whether a call is of the function, or of an object of the module's class, as far as names show."""
+        if self.is_module:
+            makers = [call.func, *assigned.get(_path_of(call.func), ())]
+            return any(_makes(maker, self.called, assigned) for maker in makers)
+        is_own = _path_of(call.func) == f"self.{self.called}"
+        return self._refers(call.func, assigned) and (not is_own or self._is_method_of(around, classes))
+
+    def _is_method_of(self, around: str, classes: Mapping[str, ast.ClassDef]) -> bool:
+        """Whether `self.step` in a class may be the method: no nearer class has one, or the owner replaces it."""
+        above = bases_of(self.owner, classes)
+        if around in above or not {*above} <= {*classes, "Module", "object", ""}:  # a base of another file
+            return True
+        kin = (classes[each] for each in bases_of(around, classes) if each in classes)
+        nearest = next((each.name for each in kin if any(definitions(each, self.called))), self.owner)
+        return nearest == self.owner
+
+    def _refers(self, node: ast.expr, assigned: _Assigned) -> bool:
+        """Whether an expression is the function: by its name, by another name, or as an element of a table."""
+        if last_name(node) == self.called:
+            return True
+        known = assigned.get(_path_of(node.value if isinstance(node, ast.Subscript) else node), ())
+        if not isinstance(node, ast.Subscript):
+            return any(last_name(value) == self.called for value in known)
+        tables = [value for value in known if isinstance(value, (ast.Dict, ast.Tuple, ast.List))]
+        elements = (
+            each for table in tables for each in (table.values if isinstance(table, ast.Dict) else table.elts)
+        )
+        return any(last_name(element) == self.called for element in elements)
 
 
-def _in_order(arguments: Sequence[ast.expr], assigned: Mapping[str, list[ast.expr]]) -> Iterator[ast.expr]:
+def classes_of(tree: ast.AST | None) -> dict[str, ast.ClassDef]:
+    """The classes of a file, by their names."""
+    nodes = ast.walk(tree) if tree is not None else ()
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def bases_of(name: str, classes: Mapping[str, ast.ClassDef]) -> list[str]:
+    """The class and those that it derives from, as far as the files show."""
+    names, waiting = list[str](), [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in names:
+            names.append(each)
+            waiting += map(last_name, reversed(classes[each].bases)) if each in classes else []
+    return names
+
+
+def definitions(node: ast.ClassDef, name: str) -> Iterator[int]:
+    """The lines on which the body of a class gives a name its value."""
+    for part in node.body:
+        is_method = isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and part.name == name
+        targets = part.targets if isinstance(part, ast.Assign) else []
+        targets = [part.target] if isinstance(part, ast.AnnAssign) and part.value is not None else targets
+        if is_method or any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            yield part.lineno
+
+
+def _in_order(arguments: Sequence[ast.expr], assigned: _Assigned) -> Iterator[ast.expr]:
     """The arguments in their places, with the elements of `*pair`, up to a star of which they are not known."""
     for argument in arguments:
         if not isinstance(argument, ast.Starred):
@@ -230,28 +303,51 @@ def _in_order(arguments: Sequence[ast.expr], assigned: Mapping[str, list[ast.exp
         yield from elements
 
 
-def _assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """What names get: by assignments, loops over what is written down, and defaults of parameters."""
-    assigned: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
-        pairs: list[tuple[ast.expr, ast.expr]] = []
-        if isinstance(node, ast.Assign):
-            pairs = [(target, node.value) for target in node.targets]
-        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Tuple, ast.List)):
-            pairs = [(node.target, element) for element in node.iter.elts]
-        elif isinstance(node, ast.arguments):
-            named = [*node.posonlyargs, *node.args]
-            with_default = [
-                *zip(reversed(named), reversed(node.defaults), strict=False),
-                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
-            ]
-            for parameter, default in with_default:
-                assigned.setdefault(parameter.arg, []).extend([default] if default is not None else [])
-        for target, value in pairs:
-            for name, known in _unpacked(target, value):
-                assigned.setdefault(name, []).append(known)
-    assigned.pop("", None)  # targets without a path
-    return assigned
+def _calls(tree: ast.AST, classes: Mapping[str, ast.ClassDef]) -> Iterator[tuple[ast.Call, str, _Assigned]]:
+    """Each call of a file, the class around it, and what names get in its function and those around it.
+
+    An attribute of `self` is that of its class if no other class of the files is above that.
+    """
+    assigned: dict[ast.AST, dict[str, list[ast.expr]]] = collections.defaultdict(dict)
+    shared: set[tuple[ast.AST, str]] = set()
+    calls: list[tuple[ast.Call, str, tuple[ast.AST, ...]]] = []
+    waiting: list[tuple[ast.AST, str, tuple[ast.AST, ...]]] = [(tree, "", (tree,))]
+    while waiting:
+        node, around, scopes = waiting.pop()
+        if isinstance(node, ast.ClassDef):
+            around = node.name
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            scopes = (node, *scopes)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            shared |= {(scopes[0], name) for name in node.names}
+        elif isinstance(node, ast.Call):
+            calls.append((node, around, scopes))
+        for name, known in _bound(node):
+            is_name = name.isidentifier() and (scopes[0], name) not in shared
+            own = [scope for scope in scopes if isinstance(scope, ast.ClassDef) and name.startswith("self.")]
+            for scope in (scopes[0],) if is_name else (tree, *own):
+                assigned[scope].setdefault(name, []).extend(known)
+        waiting += ((child, around, scopes) for child in reversed(list(ast.iter_child_nodes(node))))
+    for call, around, scopes in calls:
+        is_alone = not any(base in classes for base in bases_of(around, classes)[1:])
+        shown = (scope for scope in scopes if is_alone or not isinstance(scope, ast.ClassDef))
+        yield call, around, collections.ChainMap(*(assigned[scope] for scope in shown))
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, list[ast.expr]]]:
+    """What a node gives to names: an assignment, a loop over what is written down, or the defaults of parameters."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.Assign):
+        pairs = [(target, node.value) for target in node.targets]
+    elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Tuple, ast.List)):
+        pairs = [(node.target, element) for element in node.iter.elts]
+    elif isinstance(node, ast.arguments):
+        named = [*node.posonlyargs, *node.args]
+        defaults = [*[None] * (len(named) - len(node.defaults)), *node.defaults, *node.kw_defaults]
+        for parameter, default in zip([*named, *node.kwonlyargs], defaults, strict=True):
+            yield parameter.arg, [default] if default is not None else []
+    for target, value in pairs:
+        yield from ((name, [known]) for name, known in _unpacked(target, value) if name)
 
 
 def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -263,31 +359,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
         yield _path_of(target), value
 
 
-def _is_call_of(
-    call: ast.Call, called: str, assigned: Mapping[str, list[ast.expr]], *, is_module: bool
-) -> bool:
-    """Whether a call is of the function, or of an object of the module's class, as far as names show."""
-    if not is_module:
-        return _refers(call.func, called, assigned)
-    makers = [call.func, *assigned.get(_path_of(call.func), ())]
-    return any(_makes(maker, called, assigned) for maker in makers)
-
-
-def _refers(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]]) -> bool:
-    """Whether an expression is the function: by its name, by another name, or as an element of a table."""
-    if last_name(node) == called:
-        return True
-    known = assigned.get(_path_of(node.value if isinstance(node, ast.Subscript) else node), ())
-    if not isinstance(node, ast.Subscript):
-        return any(last_name(value) == called for value in known)
-    tables = [value for value in known if isinstance(value, (ast.Dict, ast.Tuple, ast.List))]
-    elements = (
-        each for table in tables for each in (table.values if isinstance(table, ast.Dict) else table.elts)
-    )
-    return any(last_name(element) == called for element in elements)
-
-
-def _makes(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]], depth: int = 0) -> bool:
+def _makes(node: ast.expr, called: str, assigned: _Assigned, depth: int = 0) -> bool:
     """Whether an expression makes an object of a class: `Net()`, `torch.compile(Net())`, `Net().eval()`, `net`."""
     if not isinstance(node, ast.Call):
         known = assigned.get(_path_of(node), ()) if depth else ()

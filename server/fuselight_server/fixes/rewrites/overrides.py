@@ -13,7 +13,7 @@ from pathlib import PurePath
 import libcst as cst
 
 from fuselight.shared.foreign_data import try_parse_python
-from fuselight_server.fixes.rewrites.callers import last_name
+from fuselight_server.fixes.rewrites.callers import bases_of, classes_of, definitions, last_name
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
@@ -63,15 +63,15 @@ def _replacements(text: str, owner: str, name: str) -> Iterator[int]:
     tree = try_parse_python(text.removeprefix("\ufeff"))
     if tree is None:
         return
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    above = set(_bases(owner, classes))
-    kin = {each for each in classes if owner in _bases(each, classes)}
+    classes = classes_of(tree)
+    above = set(bases_of(owner, classes))
+    kin = {each for each in classes if owner in bases_of(each, classes)}
     for each in sorted(kin - {owner}, key=lambda known: classes[known].lineno):
-        for part in (each, *_bases(each, classes)):  # also by a class that it derives from, too
+        for part in (each, *bases_of(each, classes)):  # also by a class that it derives from, too
             if part in classes and part not in {owner, *above}:
-                yield from _definitions(classes[part], name)
+                yield from definitions(classes[part], name)
     own = classes.get(owner)
-    is_method = own is not None and any(True for _ in _definitions(own, name))
+    is_method = own is not None and any(True for _ in definitions(own, name))
     selves = {
         id(node)
         for each in classes.values()
@@ -85,26 +85,6 @@ def _replacements(text: str, owner: str, name: str) -> Iterator[int]:
                 yield node.lineno
         elif isinstance(node, ast.Call) and _sets(node, name):
             yield node.lineno
-
-
-def _bases(name: str, classes: dict[str, ast.ClassDef]) -> list[str]:
-    """The class and those that it derives from, as far as the file shows."""
-    names, waiting = list[str](), [name]
-    while waiting:
-        each = waiting.pop()
-        if each not in names:
-            names.append(each)
-            waiting += map(last_name, classes[each].bases) if each in classes else []
-    return names
-
-
-def _definitions(node: ast.ClassDef, name: str) -> Iterator[int]:
-    for part in node.body:
-        is_method = isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and part.name == name
-        targets = part.targets if isinstance(part, ast.Assign) else []
-        targets = [part.target] if isinstance(part, ast.AnnAssign) and part.value is not None else targets
-        if is_method or any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            yield part.lineno
 
 
 def _sets(call: ast.Call, name: str) -> bool:

@@ -30,7 +30,11 @@ from fuselight_server.explain.findings.common.source_tree import is_decorated_wi
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
-from fuselight_server.explain.findings.recompilations.recompilations import difference_of, stopped_by_limit
+from fuselight_server.explain.findings.recompilations.recompilations import (
+    about_limit_call,
+    limit_filled_by,
+    stopped_by_limit,
+)
 
 _LONGEST_TITLE = 300
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"
@@ -212,6 +216,7 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
         (recompilation for recompilation in stopped_by_limit(context) if recompilation.call == failure.call),
         None,
     )
+    filled = limit_filled_by(context, stopped)
     name = f"`{plain(stopped.function)}`" if stopped else "the compiled function"
     setting = "fullgraph=True" if "graph" in failure.message else "fail_on_recompile_limit_hit"
     related = list(context.trail(failure.stack, without=home, verb="in"))
@@ -225,11 +230,11 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
         "FL102",
         f"{name} reached the recompile limit, which is an error with {setting}",
         f"The call raises {failure.exception}: no compiled version matches it." if failure.exception else "",
-        f"The call that exceeded it: {difference_of(context, stopped)}." if stopped else "",
+        about_limit_call(context, stopped),
         at=home,
         call=failure.call,
-        hints=limit_remedies(context, stopped) if stopped else (plain(failure.next_step),),
-        cures=limit_cures(context, stopped),
+        hints=limit_remedies(context, filled) if filled else (plain(failure.next_step),),
+        cures=limit_cures(context, filled),
         related=tuple(related),
         severity=Severity.ERROR,
         count=len(group),

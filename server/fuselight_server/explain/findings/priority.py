@@ -53,7 +53,11 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
     recompilation_groups,
     recompile_seconds,
 )
-from fuselight_server.explain.findings.recompilations.recompilations import is_expected_root
+from fuselight_server.explain.findings.recompilations.recompilations import (
+    is_expected_root,
+    limit_filled_by,
+    stopped_at,
+)
 
 RECOMPILED = frozenset({"FL102", "FL201"})
 """Codes of findings about recompilations."""
@@ -480,20 +484,10 @@ def _add_eager(
             partly = (*cost.partly, function) if has_graph(context, uncompiled_code) else cost.partly
             keep(replace(cost, eager=eager, is_target_eager=is_target, partly=partly))
         elif uncompiled_code.kind in _LIMITS:
-            stopped = next(
-                (item for item in context.report.recompiles if _stopped_at(item, uncompiled_code.location)),
-                None,
-            )
+            stopped = limit_filled_by(context, stopped_at(context, uncompiled_code.location))
             place = _birthplace(context, stopped) if stopped is not None else home
             cost = at(place)
             keep(replace(cost, limited=(*cost.limited, function)))
-
-
-def _stopped_at(recompilation: Recompile, place: Location) -> bool:
-    return recompilation.compile_id is None and (
-        recompilation.location.path,
-        recompilation.location.line,
-    ) == (place.path, place.line)
 
 
 def _birthplace(context: Context, recompilation: Recompile) -> Location:

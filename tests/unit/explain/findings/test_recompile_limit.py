@@ -99,6 +99,30 @@ def test_the_limit_of_the_own_torch_compile_is_counted_and_raised() -> None:
     )
 
 
+def test_what_filled_the_limit_comes_before_the_mode_of_the_last_call() -> None:
+    given = of_versions(8, cause=GuardCause.NUMBER, stopped=True)
+    mode = failed("grad mode was on, now off", cause=GuardCause.GLOBAL_STATE, source="")
+    *counted, last = given.recompiles
+    last = dataclasses.replace(
+        last, entries=tuple(Mismatch(item.compile_id, (mode,)) for item in last.entries)
+    )
+    finding = of_code(dataclasses.replace(given, recompiles=(*counted, last)), "FL102")
+    assert (
+        "What filled it: kind was 14, now 13, in most recompilations. The call that exceeded it: grad mode"
+        in (finding.message)
+    )
+    assert not any("grad mode" in hint for hint in finding.hints)
+    alone = of_code(dataclasses.replace(given, recompiles=(counted[0], last)), "FL102")
+    assert "What filled it: kind was 20, now 19" in alone.message
+    mixed = of_code(
+        dataclasses.replace(
+            given, recompiles=(counted[0], dataclasses.replace(last, compile_id="0/2"), last)
+        ),
+        "FL102",
+    )
+    assert "What filled it" not in mixed.message
+
+
 def test_what_grows_at_each_compile_has_no_bound_and_no_higher_limit() -> None:
     bounded = of_code(of_versions(8, cause=GuardCause.NUMBER, stopped=True), "FL102")
     assert "Nothing in the run bounds" not in bounded.message

@@ -37,7 +37,11 @@ from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
 from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
-from fuselight_server.explain.findings.recompilations.recompilations import difference_of, stopped_by_limit
+from fuselight_server.explain.findings.recompilations.recompilations import (
+    about_limit_call,
+    limit_filled_by,
+    stopped_at,
+)
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_growth
 
 _CODES = {
@@ -166,7 +170,8 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         (uncompiled_code.location,), uncompiled_code.stack, uncompiled_code.caller
     )
     name = plain(uncompiled_code.function) or "this function"
-    stopped = _stopped(context, uncompiled_code) if uncompiled_code.kind in _LIMITS else None
+    exceeded = stopped_at(context, uncompiled_code.location) if uncompiled_code.kind in _LIMITS else None
+    stopped = limit_filled_by(context, exceeded)
     part = resumed_at(context, stopped) if stopped is not None else None
     # A resumption of it was skipped, after a part of it was compiled.
     partly = uncompiled_code.kind is Kind.SKIPPED and has_graph(context, uncompiled_code)
@@ -207,7 +212,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         _CODES[uncompiled_code.kind],
         title,
         _GENERATOR_TEXT if is_generator else _reason(context, uncompiled_code),
-        f"The call that exceeded it: {difference_of(context, stopped)}." if stopped else "",
+        about_limit_call(context, exceeded),
         about_growth(context, stopped),
         at=home,
         severity=Severity.INFORMATION if follows or _is_asked_for(group) else None,
@@ -320,13 +325,6 @@ def _compiled_before(context: Context, uncompiled_code: NotCompiled) -> str:
         if item.call == uncompiled_code.call
     ]
     return f"its graph ends there, after {format_count(max(sizes, default=0), 'operator')}"
-
-
-def _stopped(context: Context, uncompiled_code: NotCompiled) -> Recompile | None:
-    at = (uncompiled_code.location.path, uncompiled_code.location.line)
-    return next(
-        (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
-    )
 
 
 def _remedies(

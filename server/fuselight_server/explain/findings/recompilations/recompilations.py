@@ -105,11 +105,51 @@ def difference_of(context: Context, recompilation: Recompile, failure: GuardFail
 
 def stopped_by_limit(context: Context) -> Iterator[Recompile]:
     """The recompilations that a limit stopped."""
-    return (
-        in_the_users_words(context, recompilation)
-        for recompilation in context.report.recompiles
-        if recompilation.compile_id is None
+    for recompilation in context.report.recompiles:
+        if recompilation.compile_id is None:
+            yield in_the_users_words(context, recompilation)
+
+
+def stopped_at(context: Context, code: Location) -> Recompile | None:
+    """The recompilation of a function that a limit stopped, by the line of its `def`."""
+    at = (code.path, code.line)
+    return next(
+        (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
     )
+
+
+def limit_filled_by(context: Context, stopped: Recompile | None) -> Recompile | None:
+    """The last recompilation for what most versions differ in, which filled the limit; `stopped` if that differs too.
+
+    The call that exceeds a limit may differ in what it needs once, as an evaluation after a counter had seven values.
+    """
+    if stopped is None:
+        return None
+    part = (stopped.location, resumed_at(context, stopped))
+    versions = (item for item in context.report.recompiles if item.compile_id is not None)
+    same = (item for item in versions if (item.location, resumed_at(context, item)) == part)
+    earlier = [in_the_users_words(context, item) for item in same]
+    counts = Counter(_named_guard(context, item) for item in earlier)
+    most, times = next(iter(counts.most_common(1)), ("", 0))
+    if not most or 2 * times <= len(earlier) or most == _named_guard(context, stopped):
+        return stopped
+    return next(item for item in reversed(earlier) if _named_guard(context, item) == most)
+
+
+def _named_guard(context: Context, recompilation: Recompile) -> str:
+    failure = read_place(context, recompilation)[1]
+    return subject_of(failure) if failure is not None else ""
+
+
+def about_limit_call(context: Context, stopped: Recompile | None) -> str:
+    """What differed in the call that exceeded the limit, after what filled it; empty for no such call."""
+    if stopped is None:
+        return ""
+    exceeded = f"The call that exceeded it: {difference_of(context, stopped)}."
+    filled = limit_filled_by(context, stopped)
+    if filled is None or filled is stopped:
+        return exceeded
+    return f"What filled it: {difference_of(context, filled)}, in most recompilations. {exceeded}"
 
 
 def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:

@@ -31,3 +31,4 @@ class Decoder(nn.Module):
 if __name__ == "__main__":
     with torch.no_grad():
         print(Decoder()(torch.randn(2, 8)).shape)
+# run by: make corpora

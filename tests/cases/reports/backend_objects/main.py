@@ -37,3 +37,4 @@ if __name__ == "__main__":
     with torch.no_grad():
         for _ in range(2):
             model(torch.randn(3, 8))
+# run by: make corpora

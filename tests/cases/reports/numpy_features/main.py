@@ -30,3 +30,4 @@ if __name__ == "__main__":
     for samples in (8, 12, 20):
         labels = model.predict(rng.standard_normal((samples, 6), dtype=np.float32))
         print(labels[:4])
+# run by: make corpora

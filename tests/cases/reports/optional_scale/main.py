@@ -44,3 +44,4 @@ if __name__ == "__main__":
     for scale in (torch.tensor(2.0), None):
         for constant in (0, 1):
             print(project(x, OptionalScaled(data, scale, constant=constant)).sum().item())
+# run by: make corpora

@@ -34,3 +34,4 @@ if __name__ == "__main__":
     with torch.no_grad():
         for batch, padded in [(1, False), (2, False), (1, True), (2, True), (1, False)]:
             denoise(block, torch.randn(2, 6, 16), torch.rand(batch, 1), kwargs, padded)
+# run by: make corpora

@@ -44,3 +44,4 @@ if __name__ == "__main__":
         for _ in range(3):
             out = attention(torch.randn(2, 5, 16))
     print(out.shape, len(_shapes))
+# run by: make corpora

@@ -19,3 +19,4 @@ if __name__ == "__main__":
     head = torch.compile(Head(), fullgraph=True)
     with torch.no_grad():
         head(torch.randn(2, 8))
+# run by: make corpora

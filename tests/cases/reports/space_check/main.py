@@ -26,3 +26,4 @@ if __name__ == "__main__":
     policy = torch.compile(actor)
     for _ in range(3):
         policy(torch.randn(5, 4)).mean().backward()
+# run by: make corpora

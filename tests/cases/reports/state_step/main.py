@@ -38,3 +38,4 @@ if __name__ == "__main__":
         optimizer.step()
         optimizer.zero_grad()
     print(model.weight.norm())
+# run by: make corpora

@@ -34,3 +34,4 @@ if __name__ == "__main__":
         for _ in range(4):
             model(torch.randn(2, 16))
     print(sorted(model.times))
+# run by: make corpora

@@ -41,3 +41,4 @@ if __name__ == "__main__":
     trainer = Trainer(nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 3)))
     trainer.fit(DataLoader(dataset, batch_size=16))
     print(trainer.history)
+# run by: make corpora

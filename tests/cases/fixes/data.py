@@ -143,7 +143,7 @@ class SelectedRows(nn.Module):
 def promised_number(x, n):
     most = int(n.max())
     # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = it causes another finding: GB0170 on data.py:95: graph break: a branch depends on the data
+    # = it causes another finding: GB0170 on data.py:94: graph break: a branch depends on the data
     # = of a tensor
     #  |from torch import nn
     # +|torch._dynamo.config.capture_scalar_outputs = True
@@ -162,7 +162,7 @@ def promised_number(x, n):
 def promised_flag(x, n):
     is_long = (n > 10).any().item()
     # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = it causes another finding: FL107 on data.py:107: graph break: Consider annotating your
+    # = it causes another finding: FL107 on data.py:106: graph break: Consider annotating your
     # = code using torch._check*(). Could not guard on data-dependent expression Eq(u0, 1)...
     #  |from torch import nn
     # +|torch._dynamo.config.capture_scalar_outputs = True

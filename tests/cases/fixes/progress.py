@@ -62,7 +62,7 @@ def number(x):
     for _ in range(2):
         top = x.max().item()
         # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-        # = it causes another finding: GB0170 on progress.py:50: graph break: a branch depends on the
+        # = it causes another finding: GB0170 on progress.py:49: graph break: a branch depends on the
         # = data of a tensor
         #  |from torch import nn
         # +|torch._dynamo.config.capture_scalar_outputs = True

@@ -262,3 +262,18 @@ def test_a_fix_of_the_first_place_of_a_cause_leaves_the_others() -> None:
     left = finding_changes(first, (first,), (finding_of("GB0007", 5),), progress, moves_break=False)
     there = finding_changes(first, (first,), (first,), progress, moves_break=False)
     assert (left.why, there.why) == ("", "the finding is still there")
+
+
+def test_a_caused_and_an_uncovered_finding_have_their_lines_in_the_file_as_it_was_read() -> None:
+    def as_read(finding: Finding) -> Finding:  # a fix that passed before has added a line
+        return replace(finding, span=replace(finding.span, line=finding.span.line - 1))
+
+    new, found = run(compiled=(4, 5), stops=(6,)), finding_of("GB0059", 6)
+    uncovered, caused = (
+        finding_changes(
+            CURED, (CURED,), (found,), CompileProgress(old, new, LINES, as_read), moves_break=False
+        )
+        for old in (run(stops=(3,), skips=True), run())
+    )
+    assert [finding.span.line for finding in uncovered.next] == [5]
+    assert caused.why.startswith("it causes another finding: GB0059 on m.py:5: ")

@@ -67,8 +67,8 @@ def finding_changes(
     uncovered = uncovered_findings(new, progress, moves_break=moves_break)
     caused = next((other for other in new if other not in uncovered), None)
     if caused is not None:
-        return FindingChanges(f"it causes another finding: {_words(caused)}")
-    return FindingChanges(next=tuple(new))
+        return FindingChanges(f"it causes another finding: {_words(progress.as_read(caused))}")
+    return FindingChanges(next=tuple(map(progress.as_read, new)))
 
 
 def uncovered_findings(

@@ -173,18 +173,14 @@ class Fixer:
             if not options.takes(finding):
                 continue
             for remedy in self.candidates(finding, report):
-                key = (
-                    *self.as_read(finding).identity_in_target,
-                    self._line(finding),
-                    remedy.kind,
-                    remedy.title,
-                )
+                as_read = self.as_read(finding)
+                key = (*as_read.identity_in_target, self._line(finding), remedy.kind, remedy.title)
                 if key in tried or remedy.fix_class not in classes:
                     continue
                 if remedy.fix_class not in options.classes:
                     attempt = self._skipped(finding, remedy)
                 else:
-                    target.show(f"{remedy.title} on line {finding.span.line}")
+                    target.show(f"{remedy.title} on line {as_read.span.line}")
                     attempt = await self.attempt(target, finding, remedy, report)
                 tried[key] = attempt
                 self.attempts.append(attempt)
@@ -234,7 +230,7 @@ class Fixer:
         lines = {
             path: LineMap.between(self.texts.text(path) or "", text) for path, text in remedy.texts.items()
         }
-        progress = CompileProgress(report, new, lines)
+        progress = CompileProgress(report, new, lines, lambda caused: self._as_read_before(caused, remedy))
         verdict = remedy_verdict(
             remedy,
             finding,
@@ -254,7 +250,7 @@ class Fixer:
             graphs=(before.graphs, after.graphs),
             report=new,
             effect=effect(before, after, progress.traced),
-            next=tuple(self._as_read_before(uncovered, remedy) for uncovered in verdict.next),
+            next=verdict.next,
             is_checking=True,
         )
         return attempt.with_comparison(comparison)

@@ -37,6 +37,8 @@ class CompileProgress:
     new: Report
     lines: Mapping[str, LineMap]
     """By path, for the files that differ."""
+    as_read: Callable[[Finding], Finding] = lambda finding: finding
+    """Gives a finding of the new text its place in the file as it was read, before any fix."""
 
     @cached_property
     def lost(self) -> int:

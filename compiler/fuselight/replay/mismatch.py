@@ -144,7 +144,7 @@ def _causes(graph: TunedGraph, result: TunedResult) -> Iterator[str]:
     if is_dynamic and not was_dynamic:
         cause = "dynamic=True, or calls with different sizes"
         fixed = ": pass torch.compile(..., dynamic=False)" if result.dynamic is False else ""
-        yield f"sizes are symbolic here ({cause}), and were fixed when it was tuned{fixed}"
+        yield f"sizes are dynamic here ({cause}), and were fixed when it was tuned{fixed}"
     if result.graphs and _has_shapes(graph, result):
         yield "the code, or the size, dtype or requires_grad of a parameter, has changed"
     else:

@@ -55,7 +55,7 @@ _LACKS = {
     Trait.BLOCKS: "the model has no repeated blocks",
     Trait.FIXES: "no verified fix is known",
     Trait.RECOMPILATIONS: "nothing was recompiled",
-    Trait.SYMBOLIC_SIZES: "no graph has symbolic sizes",
+    Trait.SYMBOLIC_SIZES: "no graph has dynamic sizes",
     Trait.AVX512: "the processor has no vectors of 512 bits",
     Trait.CONVOLUTIONS: "no convolution",
     Trait.ATTENTION: "no attention kernel",

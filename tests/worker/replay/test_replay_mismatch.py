@@ -74,7 +74,7 @@ def test_symbolic_sizes_and_the_gradients_of_parameters_are_causes(
     with torch.no_grad():
         torch.compile(model, backend=backend.replay, dynamic=True)(x)
         assert (
-            "(1) sizes are symbolic here (dynamic=True, or calls with different sizes), and were"
+            "(1) sizes are dynamic here (dynamic=True, or calls with different sizes), and were"
             in caplog.text
         )
         torch._dynamo.reset()

@@ -79,7 +79,7 @@ class SymbolLog:
                 specialized_to=artifacts.number_text(born.symbol),
                 marked=born.marked,
                 is_default=born.is_default,
-                reason="sizes 0 and 1 are always specialized" if born.value in {"0", "1"} else None,
+                reason="torch compiles sizes 0 and 1 separately" if born.value in {"0", "1"} else None,
             )
         hint, bounds = artifacts.symbol_facts(self.shape_env, born.symbol)
         value, reason, stack = self.fixed.get(str(born.symbol), (None, None, ()))

@@ -470,7 +470,7 @@ def _fake_tensors(state: RunState, why: str | None) -> Iterator[None]:
         return
     if not state.fake:
         state.fake = True
-        state.notes.append(Note("fake_tensors", f"built and captured on fake tensors: {why}"))
+        state.notes.append(Note("fake_tensors", f"built and captured without data (on fake tensors): {why}"))
     with settings.fake_tensors():
         yield
 

@@ -134,7 +134,7 @@ class MeasureCalls:
         state.calls.append(Call(0, planned.text, planned.location))
         state.notes.extend(planned.notes)
         if planned.fake:
-            why = f"{planned.text} asks for fake tensors, which cannot be timed"
+            why = f"{planned.text} asks for fake tensors, which have no data to time"
             step = "give a directive without fake=True, with sizes that this machine has memory for"
             state.failures.append(Failure(Culprit.USER, "inputs", why, step))
             return

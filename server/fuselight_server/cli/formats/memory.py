@@ -144,7 +144,7 @@ def _print_changes(estimate: MemoryEstimate, outcome: CheckOutcome, terminal: Te
         terminal.print_more(len(changes) - _MAX_CHANGES, "line", indent=6)
     savings = useful_savings(estimate)
     if savings:
-        terminal.print("    what would need less, each tried on fake tensors:")
+        terminal.print("    what would need less, each tried without data (on fake tensors):")
     elif estimate.savings:
         terminal.print("    nothing that was tried needs less")
     for saving in savings:

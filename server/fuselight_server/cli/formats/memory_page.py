@@ -186,7 +186,9 @@ class MemoryPage:
             for saving in useful_savings(estimate)
         ]
         return (
-            html_table("What would need less, each tried on fake tensors", ("change", "peak"), lines)
+            html_table(
+                "What would need less, each tried without data (on fake tensors)", ("change", "peak"), lines
+            )
             if lines
             else ""
         )

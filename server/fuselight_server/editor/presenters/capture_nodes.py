@@ -215,9 +215,7 @@ def _compile(make: CaptureNodeMaker, report: Report, compilation: Compile) -> Re
             "symbol",
             f"{symbol.name}: {symbol.source}",
             "symbol-numeric",
-            description=f"specialized to {symbol.specialized_to}"
-            if symbol.specialized_to
-            else symbol.range or "",
+            description=f"fixed to {symbol.specialized_to}" if symbol.specialized_to else symbol.range or "",
             where=make.now(_last(symbol.stack)),
         )
         for symbol in compilation.symbols[:LISTED]

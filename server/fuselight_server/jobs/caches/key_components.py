@@ -209,7 +209,7 @@ def input_text(value: str) -> str | None:
         return None
     fields = _fields(value)
     if not fields:
-        return "a symbolic size" if re.fullmatch(r"\('\w+',\)", value) else shortened(value)
+        return "a dynamic size" if re.fullmatch(r"\('\w+',\)", value) else shortened(value)
     return f"{_dtype(fields)} {_size(fields.get('shape', ''))} on {_device(fields.get('device', ''))}"
 
 

@@ -110,5 +110,5 @@ def test_values_of_one_call_that_become_symbolic_are_one_extra_compile(names: tu
     compiled = Compile("0/1", 0, Outcome.COMPILED, symbols=symbols)
     (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(count, size),)))
     assert [hint for hint in finding.hints if "extra compile" in hint] == [
-        f"Expect one extra compile: torch keeps `{number}` and `{tensor}.size(0)` symbolic from their second values on"
+        f"Expect one extra compile: torch keeps `{number}` and `{tensor}.size(0)` dynamic from their second values on"
     ]

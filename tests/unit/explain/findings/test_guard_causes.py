@@ -51,7 +51,7 @@ def test_the_advice_is_about_the_wrapped_call_and_not_a_list() -> None:
 def test_a_global_integer_may_be_an_argument(expression: str, now: str, *, is_advised: bool) -> None:
     number = failed(f"pool.used was 6, now {now}", source="pool.used", expression=expression)
     advised = (
-        "Or pass `pool.used` as an argument: torch keeps an int argument symbolic from its second value on"
+        "Or pass `pool.used` as an argument: torch keeps an int argument dynamic from its second value on"
     )
     assert any(text.startswith(advised) for text in expectation(number)) is is_advised
 
@@ -302,7 +302,7 @@ def test_a_size_that_only_another_type_of_the_argument_made_symbolic_is_informat
     steady = fixed("grad")
     assert (steady.severity, steady.cost) == (Severity.INFORMATION, ())
     assert steady.hints == (
-        "Expect it: calls passed something else than a tensor, after which torch makes all sizes symbolic",
+        "Expect it: calls passed something else than a tensor, after which torch makes all sizes dynamic",
     )
     assert fixed("other").severity is Severity.WARNING
 
@@ -312,7 +312,7 @@ def test_a_size_that_only_another_type_of_the_argument_made_symbolic_is_informat
     [
         (GuardCause.TYPE, "int", "float", "Expect one compile for each type of `level`"),
         (GuardCause.NONE, "None", "2", "Expect one compile for `level` as None, and one for each other kind"),
-        (GuardCause.NUMBER, "2.5", "3.5", "Expect one extra compile: torch keeps `level` symbolic"),
+        (GuardCause.NUMBER, "2.5", "3.5", "Expect one extra compile: torch keeps `level` dynamic"),
     ],
 )  # fmt: skip
 def test_only_another_value_is_expected_to_stay_symbolic(

@@ -136,7 +136,7 @@ def test_wording() -> None:
         + "\n".join(f"{item.span.line}: {item.message}" for item in finding.related),
         """\
         recompiled: x.size(0) was 4, now 7
-        `Net.forward` was compiled again because a guard of its compiled code failed.
+        `Net.forward` was compiled again because a guard failed: a condition that its compiled code relies on.
 
         Other failed guards:
         - FLAG was 1, now 2
@@ -470,7 +470,7 @@ def test_a_value_without_a_guard_in_the_next_version_needs_no_further_compile(
     (finding,) = findings(
         report(frames=(Frame("Net.forward", DEF),), compiles=compiles, recompiles=(again(rate),))
     )
-    is_said = "Expect one extra compile: what torch compiled next has no guard on `rate`" in finding.hints
+    is_said = "Expect one extra compile: what torch compiled next does not check `rate`" in finding.hints
     assert is_said is (not is_guarded and not symbols)
 
 

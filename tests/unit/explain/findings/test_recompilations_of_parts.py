@@ -155,7 +155,7 @@ def test_a_number_that_no_graph_can_compute_is_guarded_without_the_break_too(
     assert finding.hints[0].startswith(first)
 
 
-KEPT = "Or expect one extra compile: torch keeps {} symbolic from its second value on"
+KEPT = "Or expect one extra compile: torch keeps {} dynamic from its second value on"
 FIXED = "Expect one compile for each value: computed before the call"
 
 

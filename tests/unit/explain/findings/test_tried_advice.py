@@ -32,7 +32,7 @@ def test_a_change_that_was_not_tried_is_counted_and_no_advice() -> None:
         "Keep `self.limit` as a tensor",
         (
             "Set torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first call, which keeps ints of "
-            "modules symbolic"
+            "modules dynamic"
         ),
     )
     assert finding_of(replace(number("n"), was="0.5", now="0.7")).hints == (

@@ -55,7 +55,7 @@ CAUSES = {
     "default_dtype": "default dtype (torch.set_default_dtype): torch.float32 -> torch.bfloat16",
     "dynamo_setting": (
         "torch._dynamo.config.assume_static_by_default: True -> False; the graph differs in train.py:{line}: "
-        "`h * 0.5` -> `l_self_gain.item(); h * item`; input 2 `s77`: absent -> a symbolic size; and 2 more"
+        "`h * 0.5` -> `l_self_gain.item(); h * item`; input 2 `s77`: absent -> a dynamic size; and 2 more"
     ),
     "gradients": "gradients (torch.set_grad_enabled): False -> True",
     "autocast_around": "autocast around the compiled call, cpu: absent -> torch.bfloat16",

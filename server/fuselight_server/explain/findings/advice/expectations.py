@@ -103,7 +103,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.OTHER: "Expect one compile for each of the values shown",
 }
 _AS_ARGUMENT = (
-    "Or pass {value} as an argument: torch keeps an int argument symbolic from its second value on, unless a line "
+    "Or pass {value} as an argument: torch keeps an int argument dynamic from its second value on, unless a line "
     "needs its exact value"
 )
 _BY_KIND = {
@@ -186,7 +186,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
             _ONE_FOR_EACH_CLASS,
         ),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
-        (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
+        (is_dynamic, "Expect one extra compile: torch keeps {value} dynamic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
         (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),
         (failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"), _KEEP_GRADIENTS),

@@ -119,11 +119,11 @@ def symbolic_bool(context: Context, graph_break: Break) -> tuple[str, str, tuple
     value = written if written and len(written) <= _MAX_WRITTEN and "`" not in written else "condition"
     step = (
         f"Write `True if {value} else False` for {quoted(name)}: torch then decides while it compiles, once for each "
-        "outcome. bool() keeps it symbolic"
+        "outcome. bool() keeps it dynamic"
     )
     return (
         f"`{name}` depends on a size or a number that varies",
-        f"The operator takes True or False, and torch keeps `{value}` symbolic once its numbers have varied.",
+        f"The operator takes True or False, and torch keeps `{value}` dynamic once its numbers have varied.",
         (step,),
     )
 

@@ -89,7 +89,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL503", _WARNING, _SOURCE, "unused ignore comment"),
         CodeInfo("FL504", _ERROR, _CAPTURE, "the interpreter cannot run torch.compile"),
         CodeInfo("FL601", _INFO, _CAPTURE, "a missing device was replaced by the CPU"),
-        CodeInfo("FL602", _INFO, _CAPTURE, "captured on fake tensors"),
+        CodeInfo("FL602", _INFO, _CAPTURE, "captured without data (on fake tensors)"),
         CodeInfo("FL603", _INFO, _SAVE, "a run on save did not write the program's files"),
         CodeInfo("FL604", _HINT, _SAVE, "a run on save ended before the end of the block"),
         CodeInfo("FL605", _HINT, _NOTEBOOK, "a cell of the notebook was left out of the run"),

@@ -242,12 +242,12 @@ def _number(finding: Finding, statement: str, change: _ValueChange) -> HowTo | N
     attribute = re.fullmatch(r"self\.(\w+)", change.source)
     if attribute is not None:
         code = f"self.{attribute[1]} = torch.tensor({change.was})  # where it is assigned"
-        return HowTo("Keep the number as a tensor: its value has no guard", code)
+        return HowTo("Keep the number as a tensor: another value then needs no compile", code)
     if not change.source.isidentifier():
         return None
     dtype = ", dtype=torch.float64" if "." in change.was + change.now else ""
     code = _call(finding, f"..., torch.tensor({change.source}{dtype})")
-    return HowTo("Pass the number as a tensor: its value has no guard", code)
+    return HowTo("Pass the number as a tensor: another value then needs no compile", code)
 
 
 def _value(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:

@@ -139,7 +139,7 @@ def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str
 
 
 _INTS_OF_MODULES = (
-    "Or set torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps ints of modules symbolic"
+    "Or set torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps ints of modules dynamic"
 )
 
 
@@ -156,13 +156,13 @@ def number_remedies(advice: Advice) -> tuple[str, ...]:
     was, name = advice.change.was, advice.subject[0]
     if _is_fixed(advice.change):
         return (f"Call it with few values of `{name}`: torch needs the value while it traces",)
-    tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard{_rounding(was)}"
+    tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: another value then needs no compile{_rounding(was)}"
     first = _advice_by_use(name, advice.uses) or (tensor,)
     if not _is_int(was) or advice.change.repeats:
         return first
     return (
         *first,
-        "Or compile with torch.compile(..., dynamic=True), which keeps ints symbolic, and sizes too",
+        "Or compile with torch.compile(..., dynamic=True), which keeps ints dynamic, and sizes too",
     )
 
 
@@ -209,9 +209,9 @@ def attribute_remedies(advice: Advice) -> tuple[str, ...]:
     if advice.change.guard.startswith("G["):
         return (f"Pass `{name}` as an argument, or as a tensor",)
     if not name.startswith("self."):
-        return (f"Keep `{name}` as a tensor: its value has no guard{_rounding(was)}",)
+        return (f"Keep `{name}` as a tensor: another value then needs no compile{_rounding(was)}",)
     return (
-        f"Keep it as a tensor, `{name} = torch.tensor({was})`: its value has no guard{_rounding(was)}",
+        f"Keep it as a tensor, `{name} = torch.tensor({was})`: another value then needs no compile{_rounding(was)}",
         *((_INTS_OF_MODULES,) if _is_int(was) and not advice.change.is_loop_count else ()),
     )
 

@@ -184,7 +184,7 @@ def measured_container(context: Context, failure: GuardFailure) -> tuple[str, ..
     return (
         (
             f"Pass {quoted(f'len({failure.source})')} as an argument in the place of the container: torch keeps an int "
-            "argument symbolic from its second value on, unless a line needs its exact value"
+            "argument dynamic from its second value on, unless a line needs its exact value"
         ),
     )
 

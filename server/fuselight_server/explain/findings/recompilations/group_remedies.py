@@ -64,9 +64,9 @@ def _for_all(remedies: list[FindingRemedy], *, is_of_one_call: bool) -> FindingR
 
 _EXPECTED = re.compile(
     r"(?P<before>Expect one (?:compile for each value of|extra compile: torch keeps) )(?P<value>`[^`]+`)"
-    r"(?P<after>(?: symbolic from the second value on)?)"
+    r"(?P<after>(?: dynamic from the second value on)?)"
 )
-_FROM_EACH = " symbolic from their second values on"
+_FROM_EACH = " dynamic from their second values on"
 """How the sentence ends that a value needs one extra compile, for several of them."""
 
 

@@ -36,7 +36,7 @@ def about_static(context: Context, home: Location) -> str:
     """Say that the torch.compile of the line makes nothing dynamic."""
     if home not in context.report.static_compiles:
         return ""
-    return "dynamic=False of this torch.compile forbids it to keep sizes and numbers symbolic: each needs a compile."
+    return "dynamic=False of this torch.compile forbids it to keep sizes and numbers dynamic: each needs a compile."
 
 
 def read_elsewhere(context: Context, failure: GuardFailure, home: Location) -> Iterator[Related]:

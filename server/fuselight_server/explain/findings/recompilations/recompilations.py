@@ -246,7 +246,7 @@ def _why(failure: GuardFailure | None) -> str:
         return f"its compiled code is for another function, `{failure.was}`"
     if failure is not None and failure.cause is GuardCause.DELETED:
         return "torch dropped its compiled code, which is valid only while that object exists"
-    return "a guard of its compiled code failed"
+    return "a guard failed: a condition that its compiled code relies on"
 
 
 def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str:

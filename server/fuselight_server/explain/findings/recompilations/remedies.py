@@ -407,7 +407,7 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         )
     if is_unguarded(context, recompilation, failure):
         value = quoted(failure.source)
-        return (f"Expect one extra compile: what torch compiled next has no guard on {value}",)
+        return (f"Expect one extra compile: what torch compiled next does not check {value}",)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
     of_index = () if names else index_step(context, failure)
@@ -451,7 +451,7 @@ def _of_python(
             f"Remove the graph break on {root.removesuffix(',')}, as its own finding says: "
             f"no code then starts there with {value}"
         ),
-        f"Or expect one extra compile: torch keeps {value} symbolic from its second value on{unless}",
+        f"Or expect one extra compile: torch keeps {value} dynamic from its second value on{unless}",
     )
 
 

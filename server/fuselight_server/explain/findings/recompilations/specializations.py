@@ -41,8 +41,8 @@ from fuselight_server.explain.findings.recompilations.weight_sizes import weight
 _ROOT = re.compile(r"[^\W\d]\w*")
 _MAX_NAMED = 3
 _STEADY = {
-    GuardCause.RANK: "Expect it: only the number of dimensions changed, after which torch makes all sizes symbolic",
-    GuardCause.TYPE: "Expect it: calls passed something else than a tensor, after which torch makes all sizes symbolic",
+    GuardCause.RANK: "Expect it: only the number of dimensions changed, after which torch makes all sizes dynamic",
+    GuardCause.TYPE: "Expect it: calls passed something else than a tensor, after which torch makes all sizes dynamic",
 }
 """What to expect of a size that torch made symbolic although it has one value, by what changed instead."""
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
@@ -254,7 +254,7 @@ def _finding(
     kind = "size" if _is_size(symbol) else "value"
     values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
     is_marked = symbol.marked and _is_size(symbol)
-    wish = "was marked dynamic (mark_dynamic or dynamic=True)" if is_marked else "was symbolic"
+    wish = "was marked dynamic (mark_dynamic or dynamic=True)" if is_marked else "was dynamic"
     rule = _is_torchs_rule(symbol)
     is_error = _is_error(context, compiled, symbol)
     instead = _changed_instead(context, compiled, symbol)
@@ -280,7 +280,7 @@ def _finding(
         hints=(steady,) if steady else _remedies(context, compiled, symbol, name, cures),
         call=compiled.call,
         related=(
-            *context.trail(symbol.stack, without=home, verb="specialized in"),
+            *context.trail(symbol.stack, without=home, verb="fixed in"),
             *(_marks(context, compiled, symbol) if is_error else ()),
         ),
         subject=symbol.source,

@@ -391,8 +391,8 @@ def _unconfirmed(parts: Reproduction, reduction: Reduction, plan: ReproPlan) -> 
     foreign = dict.fromkeys(node.foreign for graph in parts.graphs for node in graph.nodes if node.foreign)
     if parts.replaced:
         return (
-            f"with torch alone the results are right, and the program sets `{parts.replaced[0]}` to a function of its "
-            "own: look there first"
+            f"with torch alone the results are right, and the program sets `{parts.replaced[0]}`, which a small "
+            "program cannot have: look there first"
         )
     if foreign:
         return (

@@ -179,11 +179,11 @@ def test_a_wrong_pass_of_the_programs_own_is_named_as_the_cure(tmp_path: Path) -
     (cause,) = target["results"]["causes"]
     assert cause["stage"] == "code"
     cures = [(setting["name"], setting["value"]) for setting in cause["tried"] if setting["cures"]]
-    assert cures == [("torch._inductor.config.post_grad_custom_post_pass", "None")]
+    assert cures == [("torch._inductor.config.post_grad_custom_post_pass", "")]
     (finding,) = data["findings"]
     assert finding["line"] == line_of(CUSTOM, "y.exp()")
     assert finding["remedies"][0]["state"] == "tried"
-    assert finding["remedies"][-1]["text"].startswith("Correct the function that your program sets as ")
+    assert finding["remedies"][-1]["text"].startswith("Correct or remove what your program sets as ")
 
 
 def test_a_training_loop_with_dropout_is_as_eager_and_goes_on(tmp_path: Path) -> None:

@@ -45,7 +45,34 @@ if __name__ == "__main__":
 """
     assert one_call(live, body).accuracy.passed is False
     name = "torch._inductor.config.post_grad_custom_post_pass"
-    assert one_call(live, body, settings={name: "None"}).is_as_eager
+    assert one_call(live, body, settings={name: ""}).is_as_eager
+
+
+def test_an_option_and_a_setting_of_the_program_are_named_and_left_out(live: LiveWorker) -> None:
+    body = """\
+scale = 2.0
+levels = []
+def record(value):
+    levels.append(value.sum().item())
+def f(x):
+    x = x * scale
+    record(x)
+    x.mul_(2)
+    return x
+if __name__ == "__main__":
+    torch._dynamo.config.reorderable_logging_functions.add(record)
+    skipped = {"guard_filter_fn": lambda guards: [False for _ in guards]}
+    compiled = torch.compile(f, backend="eager", options=skipped)
+    compiled(torch.ones(3))
+    scale = 3.0
+    compiled(torch.ones(3))
+"""
+    own = ('options["guard_filter_fn"]', "torch._dynamo.config.reorderable_logging_functions")
+    results = compared(live, body)
+    assert (results.replaced, [call.is_wrong for call in results.calls]) == (own, [True, True])
+    assert [call.is_as_eager for call in compared(live, body, settings={own[1]: ""}).calls] == [True, False]
+    without = compared(live, body, settings=dict.fromkeys(own, ""))
+    assert [call.is_as_eager for call in without.calls] == [True, True]
 
 
 def test_what_a_backend_of_the_program_keeps_is_no_difference_and_stays(live: LiveWorker) -> None:

@@ -1,15 +1,16 @@
-"""Parts of the compiler that the program replaces by its own: passes, lowerings, decompositions, printers, methods.
+"""Parts of the compiler that the program sets: options, passes, lowerings, decompositions, printers, methods.
 
 Invariant: `leave_out` restores what torch had when it was first called for that name, which is before the program runs.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from fuselight.adapters.torch_api import settings
@@ -32,14 +33,46 @@ _originals: dict[str, Any] = {}
 """What torch has by the name of each part that was left out."""
 
 
-def replaced_parts(is_users: Callable[[str], bool]) -> tuple[str, ...]:
-    """Names of settings that hold a function although their default is none, and of what has code of the user's."""
-    return (*_functions_of_settings(), *sorted(_users_code(is_users)))
+def replaced_parts(is_users: Callable[[str], bool], before: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of settings that differ from their default and from `before`, and of what has the user's code."""
+    changed = (name for name, text in changed_settings().items() if before.get(name) != text)
+    return (*(name for name in changed if name not in _CACHES), *sorted(_users_code(is_users)))
+
+
+def changed_settings() -> dict[str, str]:
+    """Settings that differ from their default, by full name, with what tells their values apart."""
+    changed: dict[str, str] = {}
+    for module in _CONFIGS:
+        config = sys.modules.get(module)
+        for key, entry in getattr(config, "_config", {}).items():
+            if getattr(entry, "alias", None) is not None or getattr(entry, "deprecated", False):
+                continue
+            value, name = getattr(config, key, None), f"{module}.{key}"
+            if value != getattr(entry, "default", None):
+                changed[name] = repr(value)
+    return changed
+
+
+def without_options(
+    asked: Mapping[str, Any], seen: dict[str, None], left_out: Collection[str]
+) -> dict[str, Any]:
+    """The arguments of torch.compile without the options in `left_out`; the names of all are added to `seen`."""
+    options = asked.get("options")
+    if not isinstance(options, Mapping):
+        return dict(asked)
+    names = {key: f'options["{key}"]' for key in options}
+    seen.update(dict.fromkeys(names.values()))
+    kept = {key: options[key] for key, name in names.items() if name not in left_out}
+    return {**asked, "options": kept or None}
 
 
 def leave_out(name: str) -> None:
-    """Restore a part of the compiler that is no setting. Raises AttributeError if torch does not have it."""
+    """Restore a part of the compiler. Raises AttributeError if torch does not have it."""
     owner, key = _located(name)
+    if name.startswith(_CONFIGS):
+        original = _originals.setdefault(name, copy.copy(getattr(owner, key)))
+        setattr(owner, key, copy.copy(original))  # the program may add to the value itself
+        return
     table = owner if isinstance(owner, dict) else vars(owner)
     original = _originals.setdefault(name, table.get(key, _ABSENT))
     for cache, value in _CACHES.items():
@@ -70,17 +103,6 @@ def _located(name: str) -> tuple[Any, Any]:
         if key
         else (container, attribute)
     )
-
-
-def _functions_of_settings() -> Iterator[str]:
-    for module in _CONFIGS:
-        config = sys.modules.get(module)
-        for name, entry in getattr(config, "_config", {}).items():
-            if getattr(entry, "alias", None) is not None or getattr(entry, "deprecated", False):
-                continue
-            value = getattr(config, name, None)
-            if callable(value) and value is not getattr(entry, "default", None):
-                yield f"{module}.{name}"
 
 
 def _users_code(is_users: Callable[[str], bool]) -> Iterator[str]:

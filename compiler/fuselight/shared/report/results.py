@@ -206,5 +206,5 @@ class ResultComparison:
     against: str = ""
     """The configuration that calls were compared with; empty: eager mode."""
     replaced: tuple[str, ...] = ()
-    """Parts of torch's compiler that the program replaces by functions of its own: a setting, as a pass, a lowering, a
+    """Parts of torch's compiler that the program sets: an option of torch.compile, a setting, a lowering, a
     decomposition, a printer of code. Looked for where a call is not as in eager mode."""

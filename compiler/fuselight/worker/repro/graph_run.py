@@ -40,7 +40,7 @@ class CompileOptions:
     def __init__(self, roots: Sequence[str]) -> None:
         """Begin before the program. `roots`: folders with files of the user's."""
         self.texts: dict[str, str] = {}
-        self._roots, self._before = tuple(roots), settings.literal_settings()
+        self._roots, self._before = tuple(roots), replaced_parts.changed_settings()
 
     def compile(self, real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
         """Note what a torch.compile asks for."""
@@ -66,8 +66,9 @@ class CompileOptions:
         """What was recorded, with what the program has changed since the beginning."""
         literal = settings.literal_settings()
         changed = {name: text for name, text in literal.items() if self._before.get(name) != text}
-        own = replaced_parts.replaced_parts(lambda path: stacks.is_users(path, self._roots))
-        return Reproduction(tuple(graphs), dict(self.texts), changed, own, tuple(codes))
+        own = replaced_parts.replaced_parts(lambda path: stacks.is_users(path, self._roots), self._before)
+        unwritten = tuple(name for name in own if name not in changed)
+        return Reproduction(tuple(graphs), dict(self.texts), changed, unwritten, tuple(codes))
 
 
 class RecordGraphs:

@@ -103,7 +103,8 @@ def _set(state: RunState, texts: Mapping[str, str]) -> dict[str, object]:
 
 def _set_part(name: str, value: object) -> None:
     if value is _LEFT_OUT:
-        replaced_parts.leave_out(name)
+        if not name.startswith("options["):  # of a torch.compile: it gets none
+            replaced_parts.leave_out(name)
     else:
         settings.set_torch_setting(name, value)
 
@@ -115,7 +116,7 @@ class ResultsRun(RequestResult):
         """`changed`: settings of torch that the request changes, by name."""
         self._state, self._request, self._changed = state, request, changed
         searches = request.locate_seconds > 0 or request.kernels
-        self._backends = SwitchedBackends(request.backend, switches=searches)
+        self._backends = SwitchedBackends(request.backend, switches=searches, left_out=request.settings)
         self._other = OtherConfiguration(request.against, self._backends) if request.against else None
         self._calls: list[ComparedCall] = []
         self._count = 0
@@ -127,6 +128,7 @@ class ResultsRun(RequestResult):
         self._has_searched = False
         self._sampled: set[str] = set()
         """Functions whose random numbers were compared as distributions."""
+        self._before = replaced_parts.changed_settings()
         self._replaced: dict[str, None] = {}
         """Parts of the compiler that are the program's own while it makes calls that may be wrong."""
         self._later: list[LaterBackward] = []
@@ -212,7 +214,8 @@ class ResultsRun(RequestResult):
             return call.repeated()
         result, references = self._decided(call, recorded)
         if not result.is_as_eager:
-            self._replaced.update(dict.fromkeys(replaced_parts.replaced_parts(call.is_users)))
+            own = replaced_parts.replaced_parts(call.is_users, self._before)
+            self._replaced.update(dict.fromkeys((*self._backends.options, *own)))
         if result.draws is not None:
             self._sampled.add(result.name)
         unknown = self._state.kernel_launches.unknown

@@ -8,12 +8,13 @@ Invariant: the backend of a part is the program's own, with the mode and the opt
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api import replaced_parts
 from fuselight.adapters.torch_api.dynamo import aot_graphs, targets
 from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
 from fuselight.adapters.torch_api.inductor.kernel_recording import KernelRecorder, without_graph_caches
@@ -55,9 +56,14 @@ class _Switched:
 class SwitchedBackends:
     """The backends of a program's torch.compile calls: its own, another one, or those that a search replaces."""
 
-    def __init__(self, backend: str, *, switches: bool) -> None:
-        """`backend`: the name of the one that replaces the program's own, if not empty; `switches`: for a search."""
-        self._backend, self._switches = backend, switches
+    def __init__(self, backend: str, *, switches: bool, left_out: Collection[str] = ()) -> None:
+        """`backend`: the name of the one that replaces the program's own, if not empty; `switches`: for a search.
+
+        `left_out`: options that no torch.compile gets.
+        """
+        self._backend, self._switches, self._left_out = backend, switches, left_out
+        self.options: dict[str, None] = {}
+        """Options that the program gives to torch.compile."""
         self.is_capture = backend == "eager"
         """Whether graphs run as they were captured."""
         self.notes_graphs = backend in _AOT_BACKENDS
@@ -78,7 +84,7 @@ class SwitchedBackends:
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Inside, torch.compile takes these backends."""
-        with targets.replaced_compile(_as_asked, self._optimize), self._noting_graphs(), self._keeping():
+        with targets.replaced_compile(self._compile, self._optimize), self._noting_graphs(), self._keeping():
             yield
 
     def _keeping(self) -> contextlib.AbstractContextManager[None]:
@@ -92,6 +98,9 @@ class SwitchedBackends:
         return aot_graphs.replaced_runners(
             lambda graph, runner: NotedRunner(graph, runner, lambda: self.noted)
         )
+
+    def _compile(self, real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
+        return real(*given, **replaced_parts.without_options(asked, self.options, self._left_out))
 
     def _optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
         if isinstance(wanted, _Switched) or asked.get("disable"):
@@ -113,10 +122,6 @@ class SwitchedBackends:
         switched = _Switched(self, callable_one)
         self._known.append((callable_one, switched))
         return switched
-
-
-def _as_asked(real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
-    return real(*given, **asked)
 
 
 @dataclass

@@ -261,7 +261,7 @@ def _remedies(
     faults = [f"`{setting.name}`" for setting in cures if setting.name in own]
     if faults:
         yield FindingRemedy(
-            f"Correct the function that your program sets as {format_list(faults)}: without it the results are as in "
+            f"Correct or remove what your program sets as {format_list(faults)}: without it the results are as in "
             "eager mode"
         )
         return

@@ -66,12 +66,12 @@ async def try_settings(
     """The settings that were tried for each call, by its index: until one cures, `most` entries of each stage.
 
     The number and the order do not depend on how long runs take: two machines try the same. None: all entries. What the
-    program itself replaces by a function of its own is left out first.
+    program itself sets is left out first.
     """
     tried: dict[int, list[TriedSetting]] = {index: [] for index in stages}
     trials = _Trials(runs, results)
     for stage, known in SETTINGS.items():
-        own = {name: "None" if ".config." in name else "" for name in replaced_at(results, stage)}
+        own = dict.fromkeys(replaced_at(results, stage), "")
         groups = ((own, *known) if own else known)[:most]
         of_stage = {call.index: call for call in results.calls if stages.get(call.index) is stage}
         for group in groups:
@@ -137,7 +137,7 @@ class _Trials:
         self, backend: str, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
     ) -> dict[int, Verdict]:
         words = ", ".join(
-            f"{name.rpartition('.')[2]} = {value}" if value else f"{name} of torch"
+            f"{name.rpartition('.')[2]} = {value}" if value else f"the default of {name}"
             for name, value in settings.items()
         )
         if backend:
@@ -161,10 +161,13 @@ class _Trials:
         return list(later)[:_TIMED]
 
     def _ratio(self, call: ComparedCall, changed: ResultComparison) -> float | None:
-        """The time of the function's calls after its first one, with the settings, to that without them."""
-        known = [each for each in self._results.calls if _is_of(each, call)]
+        """The time of the function's later calls, with the settings, to that without them.
+
+        A cured call may be the one that compiles.
+        """
+        known = [each for each in self._results.calls if each.index > call.index and _is_of(each, call)]
         again = {each.index: each.compiled_seconds for each in changed.calls if _is_of(each, call)}
-        pairs = [(each.compiled_seconds, again[each.index]) for each in known[1:] if each.index in again]
+        pairs = [(each.compiled_seconds, again[each.index]) for each in known if each.index in again]
         if not pairs:
             return None
         before, after = (min(seconds) for seconds in zip(*pairs, strict=True))

@@ -234,7 +234,7 @@ def test_a_wrong_function_of_the_program_is_not_reported_to_pytorch(*, cures: bo
     causes = (ResultCause(0, Stage.CODE, (TriedSetting(name, "None", cures=cures),)),)
     results = replace(comparison(compared_call(0, WRONG), causes=causes), replaced=(name,))
     (finding,) = findings_of_results(report(results=results))
-    step = f"Correct the function that your program sets as `{name}`"
+    step = f"Correct or remove what your program sets as `{name}`"
     assert (step in finding.message) is cures
     assert ("Report it to PyTorch" in finding.message) is not cures
 
@@ -249,12 +249,10 @@ def test_printers_of_the_program_are_not_reported_to_pytorch(cures: tuple[str, .
     )
     names = f"`{own[0]}` and `{own[1]}`"
     step = (
-        "Correct the function that your program sets as"
-        if cures
-        else "Look first at what your program sets as"
+        "Correct or remove what your program sets as" if cures else "Look first at what your program sets as"
     )
     assert f"{step} {names}" in finding.message
-    assert ("With `" in finding.message) is bool(cures)
+    assert ("With the default of `" in finding.message) is bool(cures)
     assert "Report it to PyTorch" not in finding.message
     assert finding.message.count("Restore") == len(tried[:1])
 

@@ -238,11 +238,10 @@ def _kernels_of_right_calls(results: ResultComparison) -> tuple[str, ...]:
 
 def setting_text(setting: TriedSetting) -> str:
     """The setting as a statement: `torch._inductor.config.pattern_matcher = False`."""
-    return f"`{setting.name} = {setting.value}`" if setting.value else f"`{setting.name}` of torch"
+    return f"`{setting.name} = {setting.value}`" if setting.value else f"the default of `{setting.name}`"
 
 
 def replaced_at(results: ResultComparison, stage: Stage) -> tuple[str, ...]:
-    """What the program replaces of the compiler that may be at fault at a stage."""
-    return tuple(
-        name for name in results.replaced if name.startswith("torch._dynamo.") is (stage is Stage.CAPTURE)
-    )
+    """What the program sets of the compiler that may be at fault at a stage."""
+    of_capture = ("torch._dynamo.", 'options["guard_filter_fn"]')
+    return tuple(name for name in results.replaced if name.startswith(of_capture) is (stage is Stage.CAPTURE))

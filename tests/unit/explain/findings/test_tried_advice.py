@@ -232,6 +232,20 @@ def test_a_setting_for_messages_is_tried_in_place_of_the_hint_of_torch(
     assert not any(name in text for name in names for text in tried.hints)
 
 
+def test_each_break_of_a_line_has_the_changes_that_help_there_only_together() -> None:
+    item = Break("", ("GB0124",), ("",), (at(22),))
+    hint = "Try adding `logging.Logger.info` to `torch._dynamo.config.ignore_logging_functions`."
+    message = Break("", ("GB0291",), ("",), (at(22),), hints=(hint,))
+    scalars = next(cure for finding in findings(report(breaks=(item, message))) for cure in finding.cures)
+    ignored = replace(scalars, value='{"ignore_logging_functions": ["logging.Logger.info"]}')
+    trial = CureTrial(together((scalars, ignored)), 2, 0)
+    shown = findings(report(breaks=(item, message), trials=(trial,)))
+    assert sorted(finding.code for finding in shown) == ["GB0124", "GB0291"]
+    for finding in shown:
+        assert "(tried: 2 → 0 graph breaks" in finding.hints[0]
+        assert not any("ignore_logging_functions" in text for text in finding.hints[1:])
+
+
 def test_a_message_of_a_function_that_is_traced_into_is_not_shown_after_the_graph() -> None:
     text = "Dynamo does not know how to trace builtin operator `print` with argument types ['Size']"
     hint = "If you are attempting to call a logging function, you can try adding it to reorderable_logging_functions."

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial
+from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial, Location
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.common.text import next_words
@@ -108,15 +108,25 @@ _NAMES = re.compile("`[^`]+`")
 
 
 def with_joint_changes(
-    remedies: Iterable[FindingRemedy], cures: Collection[CallCure], trials: Mapping[CallCure, CureTrial]
+    remedies: Iterable[FindingRemedy],
+    cures: Collection[CallCure],
+    trials: Mapping[CallCure, CureTrial],
+    at: Location | None = None,
 ) -> tuple[FindingRemedy, ...]:
     """The remedies of a finding with the changes that help only together, or leave fewer compiles together.
 
-    `cures`: the changes of the finding itself. Those for other findings stand beside them where nothing helps alone.
+    `cures`: the changes of the finding itself, as are those tried for its line `at`: a change may move a break there.
+    Those for other findings stand beside them where nothing helps alone.
     Left out then are what was not tried, and what to expect where nothing helps.
     """
     remedies = tuple(remedies)
-    own = {_change(part) for cure in cures for part in cure.changes}
+    line = (at.path, at.line) if at is not None else None
+    own = {
+        _change(part)
+        for cure in (*cures, *trials)
+        for part in cure.changes
+        if cure in cures or (part.path, part.line) == line
+    }
     tried = [cure for cure in map(_tried_cure, remedies) if cure is not None]
     alone = [trials[cure].after for cure in tried if cure in trials]
     joint = [
@@ -139,12 +149,13 @@ def with_joint_changes(
         _remedy(TriedAdvice(trial.cure.text, trial.cure, trial.cure.cost), trial, trials) for trial in joint
     )
     is_of_break = any(trial.cure.goal is CureGoal.BREAKS for trial in joint)
+    named = {name for part in parts for name in part.settings}
     others = (
         remedy
         for remedy in remedies
         if remedy.state is RemedyState.REFUSED
         or (remedy.cure in tried and remedy.cure not in parts)
-        or (is_of_break and not remedy.is_pending)
+        or (is_of_break and not remedy.is_pending and not any(name in remedy.text for name in named))
     )
     return (*in_order(shown), *others)
 

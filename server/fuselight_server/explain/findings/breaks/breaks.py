@@ -146,7 +146,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
     in_loop = loop_words(context, graph_break, home) if home is not None else ""
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
     cures = worded(candidates)
-    remedies = with_joint_changes(remedies, cures, context.trials)
+    remedies = with_joint_changes(remedies, cures, context.trials, home)
     return context.finding(
         code,
         f"graph break: {words.title}",

@@ -32,7 +32,7 @@ RECORDED = json.loads(
 )
 MODELS = sorted(RECORDED["models"])
 EXAMPLE = "cell_loop"
-"""The model of `make test`: what its graphs call is in no annotated case. Those have kernels like the others'."""
+"""The model of `make corpora`: what its graphs call is in no annotated case. Those have kernels like the others'."""
 VERSION = ".".join(torch.__version__.split(".")[:2])
 CASES = "static" if VERSION == "2.11" else "float32"
 """Set of cases of `benchmarks.gpu.half`; each dtype compiles again."""
@@ -76,7 +76,10 @@ def halves(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(
-    params=[name if name == EXAMPLE else pytest.param(name, marks=pytest.mark.contract) for name in MODELS]
+    params=[
+        pytest.param(name, marks=pytest.mark.corpora if name == EXAMPLE else pytest.mark.contract)
+        for name in MODELS
+    ]
 )
 def model(request: pytest.FixtureRequest, halves: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """A recorded model and its virtual half."""

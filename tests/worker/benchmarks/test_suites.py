@@ -54,7 +54,7 @@ def rows(
 @pytest.mark.parametrize(
     ("name", "has_breaks"),
     [
-        ("T5Small", False),
+        pytest.param("T5Small", False, marks=pytest.mark.corpora),
         pytest.param("DistilBertForMaskedLM", False, marks=pytest.mark.contract),
         pytest.param("hf_Reformer", True, marks=pytest.mark.contract),
     ],

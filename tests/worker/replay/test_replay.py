@@ -113,6 +113,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.corpora  # a release runs it; the others here replay in their own process
 def test_the_runtimes_wheel_replays_in_a_fresh_process(
     result: TunedResult, frozen: TunedResult, installed: Path, tmp_path: Path
 ) -> None:

@@ -550,6 +550,27 @@ def test_objects_that_are_one_are_not_called_tensors() -> None:
     assert "the same tensor or views of it" in finding.hints[0]
 
 
+def test_objects_that_are_keys_are_counted_over_all_versions() -> None:
+    keys = [
+        failed(
+            f"list(self.slots)[{n}] and part were the same object, now they are not",
+            source="",
+            cause=GuardCause.ALIASING,
+        )
+        for n in range(4)
+    ]
+    recompiles = tuple(
+        again(
+            keys[n - 1],
+            compile_id=f"0/{n}",
+            entries=tuple(Mismatch(f"0/{m}", (keys[m],)) for m in reversed(range(n))),
+        )
+        for n in range(1, 5)
+    )
+    (finding,) = findings(report(recompiles=recompiles))
+    assert finding.hints[0] == "Expect one compile for each object that is looked up: 5 in this run"
+
+
 @pytest.mark.parametrize(
     ("line", "compares"),
     [

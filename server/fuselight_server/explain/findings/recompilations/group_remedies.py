@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Recompile
+from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Mismatch, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import best_first
@@ -22,13 +22,14 @@ from fuselight_server.explain.findings.recompilations.own_state import (
 )
 from fuselight_server.explain.findings.recompilations.recompilation_groups import argument_of, read_place
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
+from fuselight_server.explain.findings.recompilations.specializations import made_dynamic
 
 
 def remedies_of_group(
     context: Context, group: list[Root], failure: GuardFailure | None
 ) -> tuple[FindingRemedy, ...]:
     """What to do about the recompilations of a group: about each value of one argument, else about the first."""
-    first = _remedies(context, group[0], failure)
+    first = _of_versions(context, group[0].recompile, failure, _remedies(context, group[0], failure))
     others = [_remedies(context, root, other) for root, other in _of_other_values(context, group)]
     if not others:
         texts = {remedy.text for remedy in first}
@@ -36,6 +37,33 @@ def remedies_of_group(
         return (*_joined(first, is_of_one_call=True), *later)
     tests = advice(_tests_of_state(context, group))
     return _joined(best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests))))
+
+
+def _of_versions(
+    context: Context, first: Recompile, failure: GuardFailure | None, remedies: tuple[FindingRemedy, ...]
+) -> tuple[FindingRemedy, ...]:
+    """The remedies; a value that torch makes symbolic is compiled again for each version that has it as a constant.
+
+    Such a compile is one for which a version fits but for that value, and what changed with it at first.
+    """
+    together = {item.source for item in nearest(first)}
+    times = sum(
+        any(_fits_but_for(entry, failure, together) for entry in again.entries)
+        and bool(made_dynamic(context, again, [failure]))
+        for again in context.report.recompiles
+        if failure is not None and again.location == first.location
+    )
+    if times <= 1:
+        return remedies
+    each = f"one extra compile for each compiled version, {times} in this run: torch keeps"
+    return tuple(
+        replace(item, text=item.text.replace("one extra compile: torch keeps", each)) for item in remedies
+    )
+
+
+def _fits_but_for(entry: Mismatch, failure: GuardFailure, together: set[str]) -> bool:
+    failed = {item.source for item in entry.failures}
+    return failure.source in failed <= together
 
 
 def _joined(remedies: Iterable[FindingRemedy], *, is_of_one_call: bool = False) -> tuple[FindingRemedy, ...]:
@@ -58,12 +86,12 @@ def _for_all(remedies: list[FindingRemedy], *, is_of_one_call: bool) -> FindingR
     before, after = match["before"], match["after"]
     if after:
         each = "" if is_of_one_call else " for each"
-        before, after = before.replace("one extra compile", f"one extra compile{each}"), _FROM_EACH
+        before, after = before.replace("one extra compile:", f"one extra compile{each}:"), _FROM_EACH
     return replace(remedies[0], text=f"{before}{values}{after}", about="")
 
 
 _EXPECTED = re.compile(
-    r"(?P<before>Expect one (?:compile for each value of|extra compile: torch keeps) )(?P<value>`[^`]+`)"
+    r"(?P<before>Expect one (?:compile for each value of|extra compile[^:]*: torch keeps) )(?P<value>`[^`]+`)"
     r"(?P<after>(?: dynamic from the second value on)?)"
 )
 _FROM_EACH = " dynamic from their second values on"

@@ -53,7 +53,7 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
     changes_first,
     move_out,
 )
-from fuselight_server.explain.findings.recompilations.compared_objects import of_comparison
+from fuselight_server.explain.findings.recompilations.compared_objects import of_objects
 from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
 from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.own_state import (
@@ -414,7 +414,7 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     texts = of_index or expectation(failure, other_object=is_other, is_dynamic=bool(names))
     if words := expected_outcomes(context, failure) or waits_for(context, recompilation, failure):
         texts = (words,)
-    return of_comparison(context, failure) or (*of_filled_cache(context, failure), *texts)
+    return of_objects(context, recompilation, failure) or (*of_filled_cache(context, failure), *texts)
 
 
 def _root_of(context: Context, recompilation: Recompile, line: int) -> str:

@@ -93,7 +93,7 @@ if __name__ == "__main__":
         (
             LOOP,
             (
-                "Set torch._dynamo.config.capture_scalar_outputs = True before the first call and set "
+                "Set torch._dynamo.config.capture_scalar_outputs = True and "
                 "torch._dynamo.config.capture_dynamic_output_shape_ops = True before the first call "
                 "(tried: 1 → 0 graph breaks, none of them helps alone)"
             ),
@@ -113,9 +113,9 @@ if __name__ == "__main__":
         (
             LOG,
             (
-                "Set torch._dynamo.config.capture_scalar_outputs = True before the first call and add "
+                "Set torch._dynamo.config.capture_scalar_outputs = True and add "
                 "logging.Logger.info to torch._dynamo.config.ignore_logging_functions before the first call "
-                "(tried: 2 → 0 graph breaks, none of them helps alone). Compiled calls then lose its messages"
+                "(tried: 2 → 0 graph breaks, none of them helps alone). Compiled calls then do not show its messages"
             ),
         ),
         (

@@ -27,7 +27,7 @@ from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.source_tree import is_decorated_with_compile
-from fuselight_server.explain.findings.common.text import place, plain
+from fuselight_server.explain.findings.common.text import next_words, place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
 from fuselight_server.explain.findings.recompilations.recompilations import (
@@ -206,7 +206,9 @@ def _settings_without(context: Context, failure: Failure) -> Iterator[FindingRem
         ):
             names = " and ".join(f"torch._dynamo.config.{name} = True" for name in cure.settings)
             text = f"Set {names} before the first call"
-            yield FindingRemedy(text, RemedyState.TRIED, counts="the run goes past this line", cure=cure)
+            uncovered = next_words((item.gb_id, item.path, item.line) for item in trial.next)
+            past = "the run goes past this line"
+            yield FindingRemedy(text, RemedyState.TRIED, why=uncovered, counts=past, cure=cure)
 
 
 def _of_limit(context: Context, group: list[Failure], home: Location | None) -> Finding:

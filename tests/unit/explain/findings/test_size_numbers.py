@@ -85,7 +85,10 @@ def test_a_number_of_a_tensor_that_the_code_computes_is_used_outside() -> None:
 @pytest.mark.parametrize(
     ("hint", "cost"),
     [
-        ("Add the logging method to `torch._dynamo.config.ignore_logging_functions`.", "lose its messages"),
+        (
+            "Add the logging method to `torch._dynamo.config.ignore_logging_functions`.",
+            "do not show its messages",
+        ),
         ("you can try adding it to `torch._dynamo.config.reorderable_logging_functions`.", "another order"),
         ("if it is traceable, use `torch.compiler.allow_in_graph`.", "depend on its arguments alone"),
         ("mark it with `torch.compiler.nonstrict_trace`.", "has the name of a symbol instead of the value"),

@@ -113,6 +113,18 @@ def test_several_changes_are_advised_where_none_of_them_saves_as_much_alone() ->
     )
 
 
+def test_settings_that_join_name_the_first_call_and_a_verb_once() -> None:
+    def setting(text: str) -> CallCure:
+        return CallCure(CureKind.SETTING, DEF.path, 1, text=text)
+
+    first, again = (setting(f"Add {name} before the first call") for name in ("print to p", "log to q"))
+    once, tensor = setting("Set r = True before the first call"), setting("Pass `k` as a tensor")
+    assert together((first, again)).text == "Add print to p and log to q before the first call"
+    assert together((once, again)).text == "Set r = True and add log to q before the first call"
+    assert together((once, tensor)).text == "Pass `k` as a tensor and set r = True before the first call"
+    assert together((tensor, setting("Call h once"))).text == "Pass `k` as a tensor and call h once"
+
+
 def test_two_settings_are_not_advised_where_one_of_them_saves_as_much() -> None:
     broke = Break("0/0", ("GB0036",), ("Dynamic shape operator",), (at(22),))
     shapes, both = findings(report(breaks=(broke,)))[0].cures

@@ -97,10 +97,26 @@ def together(cures: Sequence[CallCure]) -> CallCure:
         names = format_list(list(dict.fromkeys(match["name"] for match in tensors)))
         steps.insert(0, f"{verb} {names}{whose} as {'a tensor' if len(tensors) == 1 else 'tensors'}")
     costs = {_NAMES.sub("", cure.cost): cure.cost for cure in reversed(cures) if cure.cost}
-    text = format_list([step if step is steps[0] else f"{step[0].lower()}{step[1:]}" for step in steps])
+    text = format_list(list(_joined(sorted(dict.fromkeys(steps), key=_is_early))))
+    text = f"{text}{_EARLY if any(map(_is_early, steps)) else ''}"
     return replace(first, also=tuple(others), text=text, cost=". ".join(reversed(costs.values())))
 
 
+def _joined(steps: Iterable[str]) -> Iterator[str]:
+    """The parts of a sentence of steps, of which those before the first call are last, and name a verb once."""
+    before = ""
+    for step in steps:
+        verb, _, rest = step.removesuffix(_EARLY).partition(" ")
+        is_repeated = _is_early(before) and before.startswith(f"{verb} ")
+        yield rest if is_repeated else f"{verb.lower() if before else verb} {rest}"
+        before = step
+
+
+def _is_early(step: str) -> bool:
+    return step.endswith(_EARLY)
+
+
+_EARLY = " before the first call"
 _AS_TENSOR = re.compile(
     r"(?P<verb>Pass|Keep) (?P<name>`[^`]+`|this value)(?P<whose> to `[^`]+`|) as a tensor"
 )

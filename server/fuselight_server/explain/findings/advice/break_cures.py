@@ -39,7 +39,7 @@ REORDERED = "reorderable_logging_functions"
 IGNORED = "ignore_logging_functions"
 LOGGING_COSTS = {
     REORDERED: "The messages then come after the graph, in another order",
-    IGNORED: "Compiled calls then lose its messages",
+    IGNORED: "Compiled calls then do not show its messages",
 }
 LOGGING_SETTINGS = frozenset(LOGGING_COSTS)
 """Settings that let torch go on after a call: what breaks after it is another break."""

@@ -24,7 +24,7 @@ from fuselight.shared.report import (
     Verification,
 )
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.base.remedies import advice
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.fixes import print_fixes
 from fuselight_server.commands.changed_texts import diff_texts
@@ -427,3 +427,24 @@ def test_what_the_fixes_removed_is_not_to_be_done() -> None:
     )
     shown = [line for line in out.getvalue().splitlines() if line.startswith("to do: ")]
     assert shown == ["to do: m.py:3: FL201: Remove the graph break on line 3 first"]
+
+
+def test_a_change_that_a_check_has_tried_is_to_be_done_also_where_its_fix_was_skipped() -> None:
+    def remedy(text: str, state: RemedyState, *, is_fix: bool = False) -> FindingRemedy:
+        return FindingRemedy(text, state, "ignore", counts="2 → 1 graph breaks", is_fix=is_fix)
+
+    tried = remedy("Add logging.Logger.info to the setting", RemedyState.TRIED, is_fix=True)
+    other = remedy("Set the other", RemedyState.TRIED)
+    others = (remedy("Skip it", RemedyState.NOT_TRIED, is_fix=True), *advice(("Log outside",)))
+    span = Span(str(Path.cwd() / "m.py"), 3)
+    finding = Finding("GB0291", Severity.WARNING, "logs", "", span, Tier.CAPTURE, "f", "", "")
+    again = (replace(finding, remedies=(tried, other, *others), target=name) for name in ("f", "g"))
+    out = io.StringIO()
+    outcome = FixOutcome(CheckOutcome(), findings=tuple(again), left=frozenset({("GB0291", span.path, 3)}))
+    print_fixes(outcome, Terminal(out), diff_shown=False)
+    shown = [line for line in out.getvalue().splitlines() if line.startswith("to do: ")]
+    first, second = (
+        f"{text} (tried: 2 → 1 graph breaks)"
+        for text in ("Add logging.Logger.info to the setting", "Or set the other")
+    )
+    assert shown == [f"to do: m.py:3: GB0291: {first}. {second}"]

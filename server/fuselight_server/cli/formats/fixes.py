@@ -69,7 +69,7 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         terminal.print(f"not offered: {refused}")
     if outcome.unsolved:
         terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
-    for line in _advice(outcome):
+    for line in dict.fromkeys(_advice(outcome)):
         terminal.print(line)
     if any(attempt.status is FixStatus.PASSED for attempt in attempts):
         shows = "" if diff_shown else "--diff shows the changes, "
@@ -96,17 +96,19 @@ def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
 
 
 def _advice(outcome: FixOutcome) -> Iterator[str]:
-    """What to do about findings that no fix removes: what was tried or advised, as `fuselight check` says it."""
+    """What to do about findings that no fix removes, as `fuselight check` says it: all that was tried, or else advice.
+
+    A fix that a trial has shown to help, and that was not verified here, is one of them.
+    """
     for finding in outcome.findings:
-        words = advised(
-            remedy
-            for remedy in finding.remedies
-            if not (remedy.is_fix or remedy.is_torchs or remedy.is_pending)
-        )
+        tried = [remedy for remedy in finding.remedies if remedy.state is RemedyState.TRIED]
+        others = (remedy for remedy in finding.remedies if not (remedy.is_fix or remedy.is_torchs))
+        words = advised(tried) or advised(remedy for remedy in others if not remedy.is_pending)[:1]
         is_fixed = any(remedy.state is RemedyState.VERIFIED for remedy in finding.remedies)
         is_left = (finding.code, finding.span.path, finding.span.line) in outcome.left
         if words and is_left and not is_fixed:
-            yield f"to do: {shown_path(finding.span.path)}:{finding.span.line}: {finding.code}: {words[0]}"
+            place = f"{shown_path(finding.span.path)}:{finding.span.line}"
+            yield f"to do: {place}: {finding.code}: {'. '.join(words)}"
 
 
 def _row(attempt: Attempt) -> tuple[str, ...]:

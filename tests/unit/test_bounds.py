@@ -75,6 +75,10 @@ GROWING = {
         "_CONSTANTS",
     ): "what torch keeps in modules of the user",
     ("fuselight/adapters/torch_api/inductor/job_store.py", "_last"): "one store",
+    (
+        "fuselight/adapters/torch_api/replaced_parts.py",
+        "_originals",
+    ): "the settings and parts of torch that the program changes",
     ("fuselight/adapters/torch_api/dynamo/targets.py", "_heard"): "one for each run, which removes it",
     ("fuselight/shared/import_times.py", "_active"): "one for this process, of at most 1,000 lines",
     ("fuselight/adapters/triton_api/store.py", "_memory"): "the last of its entries",

@@ -22,7 +22,7 @@ def is_of_kernel_library(name: str, path: str) -> bool:
     return False
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _has_kernel_files(folder: str) -> bool:
     """Whether a module in a folder of at most so many has kernels."""
     files = (

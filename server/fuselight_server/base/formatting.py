@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import SourceLine
+if TYPE_CHECKING:  # `--help` needs no finding
+    from fuselight_server.base.finding import SourceLine
 
 _ASCII = {
     "µ": "u",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fuselight.shared.report import FactKind, TracedValue
 from fuselight_server.fixes.rewrites import families
+from fuselight_server.fixes.syntax.traced_names import is_number_value
 from tests.support.offered_remedies import finding_at, offered, refused, rewrites
 
 NUMBERS = {
@@ -177,6 +179,7 @@ BRANCHES = {
         "x.sum() > 0",
         "in place on line 6",
     ),
+    "a slice": ("return x[:1] if x.sum() > 0 else x\n", "x.sum() > 0", "`x[:1]` may have another shape"),
     "a parameter": ("return self.w if x.sum() > 0 else -self.w\n", "x.sum() > 0", "tensor"),
 }
 
@@ -356,3 +359,10 @@ def test_what_is_no_tensor_or_was_not_read_is_named() -> None:
     finding, report = finding_at(annotated, "x.sum() > 0", call="other(f32[4])")
     (refusal,) = families.rewrites(finding, report, {"m.py": annotated}.get).refused
     assert "may have different shapes for other inputs: if they never do" in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "is_number"), [("1e-05", True), ("zf0", True), ("s1", True), ("f32[]", False)]
+)
+def test_a_small_or_dynamic_float_is_a_number(text: str, *, is_number: bool) -> None:
+    assert is_number_value(TracedValue(FactKind.CONSTANT, text)) is is_number

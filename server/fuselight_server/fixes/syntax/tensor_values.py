@@ -133,9 +133,15 @@ def _value(  # noqa: PLR0911 - one return a kind of expression
     raise _may_fail(site, node)
 
 
+def _of_other_shape(site: Site, node: cst.BaseExpression) -> RewriteRefusedError:
+    return RewriteRefusedError(f"`{short_code(site, node)}` may have another shape than the other side")
+
+
 def _may_fail(
     site: Site, node: cst.BaseExpression, how: str = "fail or have an effect"
 ) -> RewriteRefusedError:
+    if isinstance(node, cst.Subscript) and all(isinstance(item.slice, cst.Slice) for item in node.slice):
+        return _of_other_shape(site, node)  # bounds are cut to the tensor's
     code = short_code(site, node)
     return RewriteRefusedError(
         f"torch.where computes both sides, and `{code}` may {how} where its side is not taken"
@@ -323,7 +329,7 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
     if name not in _KNOWN:
         raise _may_fail(site, call)
     if name in _TOTALS and len(call.args) > bool(module):
-        raise RewriteRefusedError(f"`{short_code(site, call)}` may have another shape than the other side")
+        raise _of_other_shape(site, call)
     operands = [] if module else [function.value]
     operands += [
         argument.value

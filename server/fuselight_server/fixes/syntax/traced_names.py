@@ -18,7 +18,7 @@ from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 _TENSOR = re.compile(r"(?:bool|complex|bfloat|float|uint|int|bf|f|i|u|b|c)\d*\[")
-_NUMBER = re.compile(r"-?(?:\d+|s\d+|u\d+|\d+\.\d*(?:e[-+]?\d+)?|inf|nan|True|False)")
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|z?[suf]f?\d+|inf|nan|True|False)")
 _ANNOTATIONS = frozenset(
     {"Tensor", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor"}
 )

@@ -25,6 +25,7 @@ def uses(*body: str, names: tuple[str, ...] = ("n",)) -> set[Use]:
         ("for i in range(n): x = x + i", Use.LOOP),
         ("return x if n > 3 else -x", Use.CONDITION),
         ("return x * min(n, 4)", Use.PYTHON),
+        ("return x / math.sqrt(n)", Use.PYTHON),
         ("return f'{n}', x", Use.SHOWN),
         ("return g(n)", Use.OTHER),
     ],

@@ -306,8 +306,10 @@ RELATED = (number("layer.gain", 1, 2, 3), relation("layer.gain <= 2", "layer.gai
         ),
         (
             "self.rates[self.at] + self.at",
-            "pass in `self.at`, as a tensor where the code only computes with it",
+            "pass in `self.at`: each call",
         ),
+        ("x.sum() * math.sqrt(self.at)", "pass in `self.at`: each call"),
+        ("x.sum() * self.at", "pass in `self.at`, as a tensor: each call"),
     ],
 )
 def test_a_number_that_only_selects_is_replaced_by_what_it_selects(use: str, advice: str) -> None:

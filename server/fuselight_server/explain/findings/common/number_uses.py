@@ -142,8 +142,7 @@ def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
     is_logged = isinstance(call.func, ast.Attribute) and name in _LOGGING
     if is_logged or (isinstance(call.func, ast.Name) and name in _SHOWING):
         return Use.SHOWN
-    if isinstance(call.func, ast.Name) and name in _PYTHON:
-        return Use.PYTHON
-    if name in _OPTIONS:
+    is_of_math = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "math"
+    if is_of_math or name in _OPTIONS or (isinstance(call.func, ast.Name) and name in _PYTHON):
         return Use.PYTHON
     return Use.SIZE if name in _SIZES else Use.OTHER

@@ -14,6 +14,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
 from fuselight_server.explain.findings.common.text import quoted
@@ -79,10 +80,10 @@ def move_out(context: Context, recompilation: Recompile, changed: Sequence[Guard
         return ()
     names = changed_names(changed)
     shown = format_list([quoted(name) for name in names])
-    used = format_list(
-        [quoted(name) for name in changed_names(item for item in changed if _is_used(context, item))]
-    )
-    passed = f", and pass in {used}, as a tensor where the code only computes with it" if used else ""
+    read = [item for item in changed if _is_used(context, item)]
+    used = format_list([quoted(name) for name in changed_names(read)])
+    is_tensor = not any(needs_number(context, item) for item in read)
+    passed = f", and pass in {used}{', as a tensor' if is_tensor else ''}" if used else ""
     if selected := _selected(context, changed):
         passed = f", and pass in what {used} selects, as {quoted(selected)}, a number as a tensor"
     if len(names) == 1:

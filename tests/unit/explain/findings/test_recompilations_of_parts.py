@@ -577,6 +577,14 @@ def filled(statement: str, *, part: bool = True, other_object: bool = False) -> 
             ["Change `self.seen` outside the compiled code: return the values"],
         ),
         (
+            "y = y * self.seen.setdefault(self.name, len(self.seen))",
+            ["Read and change `self.seen` outside the compiled code: pass in what the code needs of it"],
+        ),
+        (
+            "self.seen.setdefault(self.name, 1)",
+            ["Change `self.seen` outside the compiled code: return the values"],
+        ),
+        (
             "self.seen['norm'] = self.seen['norm'] + y.norm().item()",
             ["Read and change `self.seen` outside the compiled code: pass in what the code needs of it"],
         ),

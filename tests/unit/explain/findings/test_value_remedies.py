@@ -229,6 +229,25 @@ def test_a_string_that_selects_nothing_lists_what_it_was() -> None:
     assert "outside the compiled code" in outside
 
 
+@pytest.mark.parametrize(
+    ("body", "is_told"),
+    [
+        ("ids = [ord(letter) for letter in mode]\nreturn x[ids]", True),
+        ("for word in mode.lower().split():\n    x = x + len(word)\nreturn x", True),
+        ("return x + torch.tensor(list(mode.encode()))", True),
+        ("for layer in self.layers:\n    x = layer(x) if mode == 'train' else x\nreturn x", False),
+        ("for layer in self.layers[mode]:\n    x = layer(x)\nreturn self.last[mode](x)", False),
+        ("for layer in self.pick(mode):\n    x = layer(x)\nreturn x", False),
+        ("return x + torch.tensor(1.0 if mode == 'train' else 0.0)", False),
+    ],
+)
+def test_a_string_of_which_code_makes_numbers_is_read_outside(body: str, *, is_told: bool) -> None:
+    hints = shown(of_strings(("train", "eval"), ("eval", "test"), ("test", "a"), ("a", "b")), body).hints
+    assert hints[0].startswith("Make numbers of `mode` outside the compiled code, and pass") is is_told
+    assert hints[0].endswith("This change of the code cannot be tried here") is is_told
+    assert len(hints) == (1 if is_told else 2)
+
+
 def test_a_long_title_is_cut_and_stands_in_full_in_the_message() -> None:
     prompts = ("a photo of a cat on a chair, " * 6, "a painting of a very long dog, " * 6)
     finding = shown(of_strings(prompts))

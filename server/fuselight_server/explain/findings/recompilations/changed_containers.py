@@ -218,9 +218,14 @@ def _is_read(context: Context, failure: GuardFailure, owner: str) -> bool:
 
 
 def _entries(tree: ast.AST | None, context: type[ast.expr_context]) -> Iterator[ast.Subscript]:
+    """The entries that a function reads or assigns; `names.setdefault(key, 0)` assigns one."""
     for node in ast.walk(tree or ast.Module([], [])):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, context):
             yield node
+        elif context is ast.Store and isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr == "setdefault" and node.args:
+                yield ast.copy_location(ast.Subscript(func.value, node.args[0], ast.Store()), node)
 
 
 def container_step(context: Context, failure: GuardFailure, owner: str) -> str:

@@ -6,6 +6,7 @@ Invariant: what each program has to compile again is expected, not advised again
 from __future__ import annotations
 
 import ast
+import builtins
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.base.formatting import cut_list, format_list
@@ -93,10 +94,10 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
         f"Pass {format_list(selected)} in as {'arguments' if selected[1:] else 'an argument'}, a number as a tensor: "
         "compiled code then does not read the string. A function or a module in its place is guarded as the string is"
         if selected
-        else _lookup_step(context, failure) or expected
+        else _lookup_step(context, failure) or _numbers_step(context, failure) or expected
     )
     if not is_of_each:
-        return (first, *([outside] if not selected and len(strings) >= _MANY else []))
+        return (first, *([outside] if first == expected and len(strings) >= _MANY else []))
     limit = limit_of(context, recompilation)
     isolated = (
         "Or compile each object with torch.compile(..., isolate_recompiles=True): its versions then do not count "
@@ -152,6 +153,34 @@ def _lookup_step(context: Context, failure: GuardFailure) -> str:
         f"Look up {format_list(lookups)} outside the compiled code, and pass in the result, indices as a tensor: "
         "compiled code then reads no string"
     )
+
+
+def _numbers_step(context: Context, failure: GuardFailure) -> str:
+    """What to do about a string of which the function makes numbers: it loops over it, or makes a tensor of it."""
+    nodes = _nodes_around(context, context.innermost_user_frame(failure.born))
+    made = [node.iter for node in nodes if isinstance(node, (ast.For, ast.comprehension))]
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    made += [part for call in calls if ast.unparse(call.func) in _TO_TENSOR for part in call.args]
+    if not any(_is_made_of(node, failure.source) for node in made):
+        return ""
+    return (
+        f"Make numbers of `{failure.source}` outside the compiled code, and pass them in as a tensor: compiled code "
+        f"then reads no string. {NOT_TRIED}"
+    )
+
+
+def _is_made_of(node: ast.expr, source: str) -> bool:
+    """Whether an expression is a value, or is made of it by its methods and Python's functions: `list(a.split())`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    if isinstance(node, ast.Call):
+        return hasattr(builtins, ast.unparse(node.func)) and any(
+            _is_made_of(part, source) for part in node.args
+        )
+    return ast.unparse(node) == source
+
+
+_TO_TENSOR = ("torch.tensor", "torch.as_tensor")
 
 
 def _nodes_around(context: Context, read: Location | None) -> list[ast.AST]:

@@ -56,7 +56,10 @@ def test_the_largest_number_that_replaces_an_infinity_stays() -> None:
     x = torch.tensor([6e4] * 64, dtype=torch.float16)
     with RoundingNoise(1):
         bounded = torch.nan_to_num(x * 2)
+        of_bounded, infinite = bounded * 1, x * 2
     assert bounded.isfinite().all()
+    assert of_bounded.isfinite().all(), "a step up from the largest number is no infinity"
+    assert infinite.isinf().all()
 
 
 def test_a_nan_has_the_other_sign_and_an_integer_stays() -> None:

@@ -1,9 +1,9 @@
 """Eager mode in which each operator may round the other way: shows what of a call is decided by rounding.
 
 Results of arithmetic change by at most one rounding step of their dtype, ties of an index go to another place, a NaN
-has the other sign, and a float that an integer cannot hold becomes another one. What is multiplied and added up rounds
-before, too: to the 10 bits of TF32 where a GPU may use it. Inputs are exact, and so are operators that only copy,
-choose or count. Source: Monte Carlo arithmetic (D. S. Parker, 1997).
+has the other sign, and a float that an integer cannot hold becomes another one. A finite result stays finite. What is
+multiplied and added up rounds before, too: to the 10 bits of TF32 where a GPU may use it. Inputs are exact, and so are
+operators that only copy, choose or count. Source: Monte Carlo arithmetic (D. S. Parker, 1997).
 """
 
 from __future__ import annotations
@@ -108,7 +108,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
         moved = tensor * (1 + steps.to(torch.float64) * (step or torch.finfo(tensor.dtype).eps))
-        return torch.where(tensor.isnan(), -tensor, moved.to(tensor.dtype))
+        moved = moved.to(tensor.dtype)
+        finite = torch.where(
+            moved.isfinite(), moved, tensor
+        )  # the largest number does not overflow by rounding
+        return torch.where(tensor.isnan(), -tensor, finite)
 
 
 def _shares_memory(result: Any, given: Any) -> bool:

@@ -35,7 +35,7 @@ from fuselight_server.explain.findings.common.resume_functions import worded_rec
 from fuselight_server.explain.findings.common.text import plain
 from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
 from fuselight_server.explain.findings.recompilations.recompilations import difference_of
-from fuselight_server.explain.kernels.own_kernels import figures
+from fuselight_server.explain.kernels.own_kernels import figures, launches
 from fuselight_server.source.positions import resumption, span
 
 
@@ -121,8 +121,6 @@ class Picture:
     arrows: tuple[Arrow, ...]
 
 
-_LAUNCH = "triton_kernel_wrapper_"
-"""In the name of the operator that launches a Triton kernel."""
 _NAMED_OPERATORS = 3
 """Operators that are named in a box, those that are called most."""
 _CALLS = 4
@@ -165,16 +163,10 @@ def compile_facts(
 
 def _own_kernels(graph: Graph, own: Sequence[OwnKernel]) -> list[str]:
     """Name the user's own Triton kernels that a graph launches, by the lines of their launches."""
-    lines = {
-        (at.path, at.line)
-        for name, stack in zip(graph.targets, graph.lines, strict=False)
-        if _LAUNCH in name
-        for at in stack
-    }
-    launched = [kernel for kernel in own if any((at.path, at.line) in lines for at in kernel.launched_at)]
     names = dict.fromkeys(
         f"Triton kernel {kernel.name} (line {kernel.location.line}): {', '.join(figures(kernel))}"
-        for kernel in launched
+        for kernel in own
+        if launches(graph, kernel)
     )
     return [_short(text) for text in names]
 

@@ -14,6 +14,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import (
     Assembled,
     Device,
+    Graph,
     KernelConfiguration,
     LaunchConfig,
     Occupancy,
@@ -65,6 +66,21 @@ def by_function(kernels: Iterable[OwnKernel]) -> dict[tuple[str, int], list[OwnK
     for own in functions.values():
         own.sort(key=lambda kernel: (kernel.assembled is None, -kernel.launches))
     return functions
+
+
+_LAUNCH = "triton_kernel_wrapper_"
+"""In the name of the operator that launches a Triton kernel."""
+
+
+def launches(graph: Graph, kernel: OwnKernel) -> bool:
+    """Whether a graph launches a kernel, by the lines of the launches."""
+    lines = {
+        (at.path, at.line)
+        for name, stack in zip(graph.targets, graph.lines, strict=False)
+        if _LAUNCH in name
+        for at in stack
+    }
+    return any((at.path, at.line) in lines for at in kernel.launched_at)
 
 
 def summary(kernels: Sequence[OwnKernel], device: Device | None) -> str:

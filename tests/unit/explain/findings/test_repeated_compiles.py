@@ -6,7 +6,15 @@ import dataclasses
 
 import pytest
 
-from fuselight.shared.report import KernelConfiguration, LaunchConfig, OwnKernel
+from fuselight.shared.report import (
+    Compile,
+    Frame,
+    Graph,
+    KernelConfiguration,
+    LaunchConfig,
+    Outcome,
+    OwnKernel,
+)
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from tests.support.reports import at, report
@@ -56,6 +64,17 @@ def test_what_makes_a_kernel_compile_again_is_named(changes: list[dict[str, obje
     assert finding.title == f"Triton compiles `scale` again: {reason}"
     assert f"need {len(changes) + 1} compiles" in finding.message
     assert [related.span.line for related in finding.related] == [20]
+
+
+def test_of_a_kernel_that_a_graph_launches_the_compiles_are_those_of_eager_mode() -> None:
+    """torch.compile compiles it with each version of the function, whatever the values of its launches."""
+    kernels = (FIRST, dataclasses.replace(FIRST, divisible=("x",), values={"n": "1000", "BLOCK": "64"}))
+    name = "torch.ops.higher_order.triton_kernel_wrapper_mutation"
+    graph = Graph(1, lines=((at(20),),), targets=(name,))
+    compiled = Compile("0/0", 0, Outcome.COMPILED, graph=graph)
+    (finding,) = findings(report(own_kernels=kernels, compiles=(compiled,), frames=(Frame("run", at(19)),)))
+    assert finding.title.startswith("in eager mode, Triton compiles `scale` again: `n` is a multiple of 16")
+    assert "each version of the function that launches it: FL201 shows these" in finding.message
 
 
 def test_what_is_meant_has_no_finding() -> None:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from fuselight.shared.report import OwnKernel
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.explain.findings.common.context import Context, span_of
-from fuselight_server.explain.kernels.own_kernels import by_function
+from fuselight_server.explain.findings.common.text import sentence
+from fuselight_server.explain.kernels.own_kernels import by_function, launches
 
 _MANY = 3
 """Values of a constant from which on each further one is expected to be another."""
@@ -42,15 +43,26 @@ def repeated_compile_findings(context: Context) -> Iterator[Finding]:
         )
         reasons = list(_reasons(kernels))
         if reasons:
+            count = f"the launches of this run need {len(kernels)} compiles"
+            is_in_graph = any(_is_in_graph(context, kernel) for kernel in kernels)
             yield context.finding(
                 "FL946",
-                f"Triton compiles `{first.name}` again: {'; '.join(reason.text for reason in reasons)}",
-                f"The launches of this run need {len(kernels)} compiles. Triton compiles silently, in the launch.",
+                f"{'in eager mode, ' if is_in_graph else ''}Triton compiles `{first.name}` again: "
+                + "; ".join(reason.text for reason in reasons),
+                f"In eager mode, {count}, and Triton compiles silently, in the launch. torch.compile compiles the "
+                "kernel with each version of the function that launches it: FL201 shows these."
+                if is_in_graph
+                else f"{sentence(count)} Triton compiles silently, in the launch.",
                 at=first.location,
                 hints=tuple(dict.fromkeys(reason.hint for reason in reasons)),
                 related=related,
             )
         yield from _tuning_findings(context, kernels)
+
+
+def _is_in_graph(context: Context, kernel: OwnKernel) -> bool:
+    """Whether compiled code launches the kernel, so that the backend compiles it and not the launch."""
+    return any(launches(compiled.graph, kernel) for compiled in context.report.compiles if compiled.graph)
 
 
 def _reasons(kernels: Sequence[OwnKernel]) -> Iterator[_CompileReason]:

@@ -174,6 +174,17 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
 
 
+def test_a_setting_that_moves_the_break_of_another_function_is_no_objection() -> None:
+    cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
+    own = replace(BREAK, stack=(at(22, function="select"),))
+    first, second = (replace(BREAK, stack=(at(line, function="branch"),)) for line in (32, 33))
+    assert trial_of(cure, run(1, breaks=(own, first)), run(1, breaks=(second,))).cures
+    refused = trial_of(cure, run(1, breaks=(own,)), run(1, breaks=(second,))).refused
+    assert refused == "it breaks the graph on line 33"
+    moved = replace(own, stack=(at(23, function="select"),))
+    assert trial_of(cure, run(1, breaks=(own, first)), run(1, breaks=(moved,))).refused
+
+
 def test_breaks_are_counted_as_in_the_summary_however_many_compiles_meet_them() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     line, other = (

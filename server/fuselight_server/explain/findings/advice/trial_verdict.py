@@ -321,14 +321,26 @@ def _next_break(item: Break) -> NextBreak:
 def _uncompiled(cure: CallCure, without: Report, cured: Report, uncovered: Sequence[Break]) -> Iterator[str]:
     """Graph breaks and frames in eager mode that only the run with the cure has, but for what it uncovers."""
     places = set(map(_innermost, (*without.breaks, *uncovered)))
+    own = {_outermost(item) for item in without.breaks if _innermost(item) in _lines_of(cure)}
+    before, after = (Counter(map(_outermost, report.breaks)) for report in (without, cured))
     for item in cured.breaks:
-        if item.stack and _innermost(item) not in places:
+        function = _outermost(item)
+        # Of functions that do not lead to the lines of the cure, one that breaks no more often objects to nothing.
+        is_moved = (
+            cure.goal is CureGoal.BREAKS and function not in own and after[function] <= before[function]
+        )
+        if item.stack and _innermost(item) not in places and not is_moved:
             yield f"{_OTHER_BREAK}{_shown(cure, (item.stack[-1].path, item.stack[-1].line))}"
     eager = {(item.location.path, item.location.line) for item in without.not_compiled}
     for uncompiled in cured.not_compiled:
         place = uncompiled.location
         if uncompiled.kind not in _LIMITS and (place.path, place.line) not in eager:
             yield f"`{uncompiled.function}` is then not compiled"
+
+
+def _outermost(item: Break) -> tuple[str, str] | None:
+    """The function that torch was compiling."""
+    return (item.stack[0].path, plain(item.stack[0].function or "")) if item.stack else None
 
 
 def _innermost(item: Break) -> Line | None:

@@ -210,3 +210,16 @@ def test_what_torch_says_of_eager_mode_is_no_step() -> None:
         (finding,) = findings(report(breaks=(broken(at(21), gb=gb, explanation="a text", hints=(eager,)),)))
         assert finding.hints
         assert not any("in eager" in hint for hint in finding.hints)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("table = torch.tensor([a.data_ptr() for a in xs])", "Call data_ptr() outside the compiled code"),
+        ("table = torch.tensor([a.tag for a in xs])", "Pass what the operator needs of the object"),
+    ],
+)
+def test_addresses_of_tensors_are_read_outside(line: str, step: str) -> None:
+    broken = Break("", ("GB0055",), ("",), (at(22),), context="call_function args: ListVariable(length=2) ")
+    (finding,) = findings(report(breaks=(broken,)), read_line=lambda _path, _number: line)
+    assert finding.hints[0].startswith(step)

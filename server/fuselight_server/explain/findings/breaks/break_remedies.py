@@ -150,12 +150,13 @@ _HOOK_STEP = (
     "Let the hook only compute with tensors: torch traces it, and refuses a hook that changes a list or an attribute. "
     "What records values belongs in a hook of a parameter or an argument, registered outside the compiled code"
 )
-_RECURRENT_TEXT = "TorchDynamo does not trace RNN, GRU and LSTM unless a setting asks for it."
+_RECURRENT_TEXT = "torch.compile does not trace RNN, GRU and LSTM unless a setting asks for it."
 _ALLOW_RNN = "Or set torch._dynamo.config.allow_rnn = True: the module is then part of the graph{}"
 _PACKED = re.compile(r"\b(?:pack_padded_sequence|pack_sequence|PackedSequence|pad_packed_sequence)\b")
 _MAX_FILES = 50
 _ARGUMENT_TEXT = "An operator takes tensors, numbers, strings, dtypes, devices, and lists and dicts of these."
 _ARGUMENT_STEP = "Pass what the operator needs of the object, as tensors or numbers"
+_ADDRESS_STEP = "Call data_ptr() outside the compiled code, and pass the addresses in as a tensor"
 _GENERATOR_STEPS = (
     "Draw the numbers with the generator outside the compiled code, and pass them in",
     "Or leave the generator out, and set the seed with torch.manual_seed outside: the numbers are then others",
@@ -321,7 +322,9 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
         argument = refused_argument(context, graph_break.stack[-1], graph_break.context)
         named = f"{argument} cannot be part of a graph" if argument else title
         is_generator = _GENERATOR.search(f"{argument} {graph_break.explanation} {graph_break.context}")
-        steps = _GENERATOR_STEPS if is_generator else (_ARGUMENT_STEP,)
+        line = context.source(graph_break.stack[-1]) or ""
+        reads = _ADDRESS_STEP if ".data_ptr(" in line else _ARGUMENT_STEP
+        steps = _GENERATOR_STEPS if is_generator else (reads,)
         return BreakWords(named, _ARGUMENT_TEXT, steps)
     return None
 

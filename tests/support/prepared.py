@@ -60,6 +60,16 @@ _IS_PROGRAM = (
 )
 
 
+_AS_LAUNCH = "__file__ = {file!r}; exec(compile(open(__file__).read(), {launch!r}, 'exec'))"
+"""Below the frames of a run in a fork are those of zygote.py: they count as ours, as those of launch.py do."""
+
+
+def _command(kind: str, *arguments: str) -> list[str]:
+    """The command that starts a zygote."""
+    text = _AS_LAUNCH.format(file=zygote.__file__, launch=zygote.LAUNCH)
+    return [sys.executable, "-X", "utf8", "-c", text, kind, *arguments]
+
+
 class Zygote:
     """The process that forks, and the socket at which it is asked to; both end with this process."""
 
@@ -71,7 +81,7 @@ class Zygote:
             _fork(_shared_zygote(kind, shared, variables), variables, zygote=self.path) if shared else None
         )
         self._process = forked or subprocess.Popen(
-            [sys.executable, "-X", "utf8", zygote.__file__, kind, self.path],
+            _command(kind, self.path),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=dict(variables),
@@ -138,7 +148,7 @@ def _shared_zygote(kind: str, folder: str, variables: Mapping[str, str]) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             started = subprocess.Popen(
-                [sys.executable, "-X", "utf8", zygote.__file__, kind, str(path), str(os.getppid())],
+                _command(kind, str(path), str(os.getppid())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 env=dict(variables),

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fuselight_server.base.settings import Interpreter
 from tests.support.live_worker import GOOD, LiveWorker
+from tests.support.prepared import prepared_interpreter
 
 gc.disable()  # until the tests are collected
 
@@ -21,8 +23,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def one_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    """Started once, as in an editor: a host needs ten seconds to import torch and the modules of the runs."""
-    live = LiveWorker(tmp_path_factory.mktemp("started"))
+    """Started once, as in an editor, as a fork: a host takes ten seconds to import torch and the modules of runs."""
+    live = LiveWorker(tmp_path_factory.mktemp("started"), Interpreter(prepared_interpreter()))
     yield live
     live.close()
 

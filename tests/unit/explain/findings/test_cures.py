@@ -27,6 +27,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.common.compiled_callers import outer_frame
+from fuselight_server.explain.findings.common.text import plain
 from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed, finding_of, number, untried
 from tests.support.reports import at, report
 
@@ -85,6 +86,14 @@ def test_a_tensor_is_not_named_where_the_code_needs_a_number(used: str, *, is_na
     assert (
         finding(CureTrial(tensor, 3, 1)).hints[0].startswith("Pass `n` as a tensor (tried: 3 → 1 compiles)")
     )
+
+
+def test_a_variable_of_a_function_around_it_is_kept_and_not_passed() -> None:
+    total = failed("total was 3, now 4", source="total", cause=GuardCause.NUMBER)
+    given = report(frames=(Frame("Net.forward", DEF, parameters=("x",)),), recompiles=(again(total),))
+    (finding,) = findings(given)
+    assert "Keep `total` as a tensor" in untried(finding)
+    assert plain("the builtin `<unknown module>.Random.gauss`") == "the builtin `Random.gauss`"
 
 
 def test_a_size_that_a_line_needs_is_not_marked_before_a_trial() -> None:

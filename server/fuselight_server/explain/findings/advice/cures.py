@@ -246,7 +246,12 @@ def _is_passed(case: _Case, subject: str) -> bool:
 
 
 def _tensor(case: _Case) -> str:
-    is_kept = "." in case.name or "[" in case.name or _root(case.subject) == _GLOBAL
+    frames = case.context.report.frames
+    own = (frame.parameters for frame in frames if frame.location == case.recompilation.location)
+    is_outer = any(
+        given and case.name not in {"", *given} for given in own
+    )  # a variable of a function around it
+    is_kept = "." in case.name or "[" in case.name or _root(case.subject) == _GLOBAL or is_outer
     verb, whose = ("Keep", "") if is_kept else ("Pass", case.call)
     return f"{verb} {quoted(case.name) if case.name else 'this value'}{whose} as a tensor"
 

@@ -51,7 +51,7 @@ def plain(text: str) -> str:
     """Torch's text on one line, with functions by the names that a user can write."""
     text = _ADDRESS.sub("", _OBJECT.sub(r"\1", without_resume_names(text)))
     text = _STOP_IN_NAME.sub(r"\1`.", _PYBIND.sub("", text)).replace(_DISTRIBUTED, "torch.distributed.")
-    return _BLANKS.sub(" ", text).strip()
+    return _BLANKS.sub(" ", text.replace("<unknown module>.", "")).strip()
 
 
 def excerpt(text: str) -> str:

@@ -16,7 +16,7 @@ def shift_all(x, out, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + at)  # error: [FL941] "`shift_all` reads `x[100]`, and `x` has 100 elements"
     tl.store(out + at, value, mask=at < 100)
-    # warning: [FL941] "`shift_all` writes `out[1]`, and `out` has 1 element, in a call with other sizes: `out_of_bounds(f32[1])`"
+    # nothing of a call with one element: the launch is the same for each size
 
 
 @triton.jit

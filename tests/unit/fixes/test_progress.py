@@ -268,10 +268,10 @@ def test_a_caused_and_an_uncovered_finding_have_their_lines_in_the_file_as_it_wa
     def as_read(finding: Finding) -> Finding:  # a fix that passed before has added a line
         return replace(finding, span=replace(finding.span, line=finding.span.line - 1))
 
-    new, found = run(compiled=(4, 5), stops=(6,)), finding_of("GB0059", 6)
+    new, finding = run(compiled=(4, 5), stops=(6,)), finding_of("GB0059", 6)
     uncovered, caused = (
         finding_changes(
-            CURED, (CURED,), (found,), CompileProgress(old, new, LINES, as_read), moves_break=False
+            CURED, (CURED,), (finding,), CompileProgress(old, new, LINES, as_read), moves_break=False
         )
         for old in (run(stops=(3,), skips=True), run())
     )

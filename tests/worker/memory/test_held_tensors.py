@@ -133,7 +133,8 @@ def test_attributes_are_as_before_once_a_form_was_estimated() -> None:
     cache = net.cache
     with kept_attributes(net):
         net.cache.clear()
-        net.last, net.other = net.up.bias, 1
+        net.last = net.up.bias
+        net.other = torch.ones(1)
     assert net.cache is cache
     assert list(cache) == [5]
     assert net.last is None

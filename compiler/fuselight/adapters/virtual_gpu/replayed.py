@@ -141,7 +141,9 @@ class _KnownNumbers:
         self._results = [
             (index, node)
             for index, node in enumerate(results if isinstance(results, (list, tuple)) else ())
-            if node in self._nodes and getattr(node.meta.get("example_value"), "numel", lambda: 0)() == 1
+            if isinstance(node, torch.fx.Node)
+            and node in self._nodes
+            and getattr(node.meta.get("example_value"), "numel", lambda: 0)() == 1
         ]
 
     def filled(self, compiled: Callable[..., Any]) -> Callable[..., Any]:

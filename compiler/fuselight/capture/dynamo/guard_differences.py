@@ -299,6 +299,9 @@ def _attribute_set(expression: str, evaluate: Callable[[str], object]) -> GuardF
     try:
         value = inspect.getattr_static(type(evaluate(owner)), name)
     except Exception:  # noqa: BLE001 - the class gives none, or the object cannot be read
+        value = inspect.Parameter.empty
+    is_computed = hasattr(type(value), "__get__") and not inspect.isfunction(value)  # as by a cached property
+    if value is inspect.Parameter.empty or is_computed:
         return changed(in_user_words(expression), "absent", now, cause)
     if value is None or isinstance(value, (bool, int, float, str)):
         return _explain_expression(f"{expression} == {value!r}", evaluate)

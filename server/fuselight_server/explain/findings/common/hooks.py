@@ -32,9 +32,9 @@ def _is_hook(context: Context, at: Location) -> bool:
     hook = next((node.name for node in defined if isinstance(node, ast.FunctionDef)), "")
     owner = context.qualified_name(at).rpartition(".")[0].rpartition(".")[2]
     if hook == "__call__" and owner:
-        made = rf"{re.escape(owner)}\("
-        names = re.findall(rf"([^\W\d][\w.]*)\s*=\s*{made}", text)
-        hook = f"(?:{'|'.join((made, *(rf'{re.escape(name)}[ ,)]' for name in names)))})"
+        creation = rf"{re.escape(owner)}\("
+        names = re.findall(rf"([^\W\d][\w.]*)\s*=\s*{creation}", text)
+        hook = f"(?:{'|'.join((creation, *(rf'{re.escape(name)}[ ,)]' for name in names)))})"
     else:
         hook = rf"{re.escape(hook)}\s*[,)]"
     registered = rf"\.register_\w*hook\w*\(\s*(?:[\w.]+\.)?{hook}"

@@ -158,10 +158,10 @@ def _lookup_step(context: Context, failure: GuardFailure) -> str:
 def _numbers_step(context: Context, failure: GuardFailure) -> str:
     """What to do about a string of which the function makes numbers: it loops over it, or makes a tensor of it."""
     nodes = _nodes_around(context, context.innermost_user_frame(failure.born))
-    made = [node.iter for node in nodes if isinstance(node, (ast.For, ast.comprehension))]
+    parts = [node.iter for node in nodes if isinstance(node, (ast.For, ast.comprehension))]
     calls = (node for node in nodes if isinstance(node, ast.Call))
-    made += [part for call in calls if ast.unparse(call.func) in _TO_TENSOR for part in call.args]
-    if not any(_is_made_of(node, failure.source) for node in made):
+    parts += [value for call in calls if ast.unparse(call.func) in _TO_TENSOR for value in call.args]
+    if not any(_is_made_of(node, failure.source) for node in parts):
         return ""
     return (
         f"Make numbers of `{failure.source}` outside the compiled code, and pass them in as a tensor: compiled code "

@@ -92,9 +92,10 @@ def test_processes_of_pytest_fork_from_one_that_has_imported_torch(tmp_path: Pat
     with start(tmp_path) as process:
         assert b"Hello" in hello(process)
         (fork,) = [fork for fork in forks() if fork not in before]
-        ancestors = [ancestor.cmdline()[4:5] for ancestor in fork.parents() if ancestor.pid != os.getpid()]
+        ancestors = [ancestor.cmdline() for ancestor in fork.parents() if ancestor.pid != os.getpid()]
         process.kill()
-    assert ancestors[:2] == [["host"], ["host"]], "the process that forks here is a fork"
+    assert all("zygote.py" in line[4] and line[5] == "host" for line in ancestors[:2]), ancestors
+    assert len(ancestors) > 2, "the process that forks here is a fork"
 
 
 def test_other_variables_start_a_process(tmp_path: Path) -> None:

@@ -8,11 +8,14 @@ import dataclasses
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Device
 from fuselight_server.base.default_limits import DefaultLimits
 from fuselight_server.base.terminal import Color, print_error, standard_error
 from fuselight_server.commands.options import CommandOptions
+
+if TYPE_CHECKING:  # commands without a report load none
+    from fuselight.shared.report import Device
 
 
 def add_command_options(

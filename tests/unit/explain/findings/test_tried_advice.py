@@ -119,6 +119,9 @@ def test_settings_that_join_name_the_first_call_and_a_verb_once() -> None:
 
     first, again = (setting(f"Add {name} before the first call") for name in ("print to p", "log to q"))
     once, tensor = setting("Set r = True before the first call"), setting("Pass `k` as a tensor")
+    both, part, other = map(setting, ("Set x = True, and mark y with z", "Mark y with z", "Mark y with w"))
+    assert together((both, part)).text == together((both,)).text, "a change that another one contains"
+    assert together((both, other)).text.endswith("and mark y with z and mark y with w")
     assert together((first, again)).text == "Add print to p and log to q before the first call"
     assert together((once, again)).text == "Set r = True and add log to q before the first call"
     assert together((once, tensor)).text == "Pass `k` as a tensor and set r = True before the first call"

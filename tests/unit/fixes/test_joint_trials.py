@@ -123,6 +123,7 @@ async def test_what_is_not_needed_is_left_out_and_what_harms_is_never_in(
     trials = await tried(monkeypatch, by_line, verdict)
     several = [names for names, _, text in trials if text]
     assert several[0] == ("a", "b", "c", "d")
+    assert all(text.lower().count("change ") == len(names) for names, _, text in trials if text), "own words"
     assert ("a", "c") in several
     assert not any("bad" in names for names in several)
     assert not any(cures for names, cures, _ in trials if len(names) == 1)

@@ -15,6 +15,7 @@ from fuselight.shared.protocol import CaptureRequest, RunRequest
 from fuselight.shared.report import CallCure, CureGoal, CureRun, CureTrial, Problem, Report, Rung
 from fuselight_server.base.finding import rank
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.advice import together
 from fuselight_server.explain.findings.advice.trial_verdict import is_harmless, trial_of
 from fuselight_server.explain.findings.common.context import TRIALS
 from fuselight_server.fixes.verification.joint_trials import joint_cures, smaller, uncovered_cures
@@ -132,7 +133,7 @@ class _CureTrials:
                 report = _with_trial(report, await self._trial(cure, without))
         shown = findings(report, read_line=self._read_line)
         for joint in joint_cures(shown, report.trials, self._uncovered):
-            if any(trial.leaves_one and {*trial.cure.changes} <= {*joint.changes} for trial in report.trials):
+            if any(trial.leaves_one and {*trial.cure.changes} <= {*joint} for trial in report.trials):
                 continue
             async for trial in self._of_several(joint, without):
                 report = _with_trial(report, trial)
@@ -166,20 +167,21 @@ class _CureTrials:
             self._uncovered |= dict.fromkeys(uncovered_cures(shown, known))
         return trial
 
-    async def _of_several(self, joint: CallCure, without: Report) -> AsyncIterator[CureTrial]:
+    async def _of_several(self, joint: list[CallCure], without: Report) -> AsyncIterator[CureTrial]:
         """The trials of several changes, and of fewer of them as long as they help as much as all."""
         pending, best = [joint], None
         while pending and self._may_go_on:
-            cure = pending.pop(0)
+            parts = pending.pop(0)
+            cure = together(parts)
             if cure in self._tried:
                 continue
-            self._show(f"{len(cure.changes)} changes together")
+            self._show(f"{len(parts)} changes together")
             trial = await self._trial(cure, without)
             yield trial
             if trial.cures and (best is None or trial.saves_as_much_as(best)):
-                best, pending = trial, smaller(cure)
-            elif best is None and cure is joint:
-                pending += smaller(cure)  # one of them may be without any effect
+                best, pending = trial, smaller(parts)
+            elif best is None and parts is joint:
+                pending += smaller(parts)  # one of them may be without any effect
 
 
 def _with_trial(report: Report, trial: CureTrial) -> Report:

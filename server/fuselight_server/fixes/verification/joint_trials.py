@@ -11,31 +11,29 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import RemedyState
-from fuselight_server.explain.findings.advice.advice import together
 from fuselight_server.explain.findings.advice.trial_verdict import is_harmless
 
 _MAX_PARTS = 6
 """Changes of one union of which each is left out in a run, as others may do without it; of more, each kind is."""
 
 
-def smaller(cure: CallCure) -> list[CallCure]:
-    """The unions without one of its changes, or without one kind of them; of a pair, each change alone."""
-    parts = cure.changes
+def smaller(parts: Sequence[CallCure]) -> list[list[CallCure]]:
+    """The unions without one of the changes, or without one kind of them; of a pair, each change alone."""
     left_out: Iterable[set[CallCure]] = [{part} for part in parts]
     if len(parts) > _MAX_PARTS:
         kinds = dict.fromkeys(part.kind for part in parts)
         left_out = [{part for part in parts if part.kind is kind} for kind in kinds]
     rests = ([part for part in parts if part not in without] for without in left_out)
-    return [together(rest) for rest in rests if rest]
+    return [rest for rest in rests if rest]
 
 
 def joint_cures(
     findings: Sequence[Finding], trials: Iterable[CureTrial], uncovered: Iterable[CallCure] = ()
-) -> Iterator[CallCure]:
+) -> Iterator[list[CallCure]]:
     """The unions to try: for each function with a finding that no change helps, and for all such graph breaks.
 
-    Where each change of a finding leaves compiles, all of them are tried together. `uncovered`: what may help against
-    the breaks that single changes have moved to. It was not tried alone.
+    The changes of a union have their own words. Where each change of a finding leaves compiles, all of them are tried
+    together. `uncovered`: what may help against the breaks that single changes have moved to. It was not tried alone.
     """
     known = {trial.cure: trial for trial in trials}
     groups: dict[object, list[Finding]] = {}
@@ -59,7 +57,7 @@ def joint_cures(
             parts = _union(members, tried, key, more, of_calls=of_calls)
             if len(parts) > 1 and frozenset(parts) not in seen:
                 seen.add(frozenset(parts))
-                yield together(parts)
+                yield parts
 
 
 def _group(cure: CallCure) -> object:

@@ -91,7 +91,6 @@ def together(cures: Sequence[CallCure]) -> CallCure:
     first, *others = cures
     tensors = [match for cure in cures if (match := _AS_TENSOR.fullmatch(cure.text))]
     steps = [cure.text for cure in cures if not _AS_TENSOR.fullmatch(cure.text)]
-    steps = [step for step in steps if not any(step[1:] in other and step != other for other in steps)]
     if tensors:
         verbs = {match["verb"] + match["whose"] for match in tensors}
         verb, whose = (tensors[0]["verb"], tensors[0]["whose"]) if len(verbs) == 1 else ("Keep", "")

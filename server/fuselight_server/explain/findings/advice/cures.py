@@ -207,7 +207,7 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
         yield case.dynamic()
     if is_whole and case.failure.source.startswith("self."):
         yield case.setting(
-            "allow_unspec_int_on_nn_module", value=True, why=", which keeps ints of modules dynamic"
+            "allow_unspec_int_on_nn_module", value=True, why=" (it keeps ints of modules dynamic)"
         )
 
 

@@ -62,6 +62,8 @@ _DECLARATIONS = {
     "test_faketensor": "Return what the real operator does from `register_fake`, with its strides: correct that form",
 }
 """By the check that fails."""
+_NOT_IMPORTED = "torch._functorch.config"
+"""A module of settings that `import torch` alone does not load."""
 _KEPT_MEMORY = "kept_memory"
 """A check of ours, not of torch's."""
 _NO_CAUSE = "Further runs have not shown which stage of the compiler is wrong."
@@ -307,8 +309,10 @@ def _setting_remedy(together: Sequence[TriedSetting]) -> FindingRemedy:
     state = RemedyState.TRIED if setting.cures else RemedyState.REFUSED
     ratio = setting.ratio
     cost = "" if ratio is None else f"A call then takes {format_ratio(ratio)} the time"
+    needs_import = any(each.value and each.name.startswith(f"{_NOT_IMPORTED}.") for each in together)
     return FindingRemedy(
-        f"{'Set' if setting.value else 'Restore'} {format_list([*map(setting_text, together)])}",
+        f"{'Set' if setting.value else 'Restore'} {format_list([*map(setting_text, together)])}"
+        f"{f' (it needs `import {_NOT_IMPORTED}`)' if needs_import else ''}",
         state,
         kind=SETTING,
         why="" if setting.cures else "the results still differ",

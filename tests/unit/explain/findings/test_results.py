@@ -33,6 +33,7 @@ from tests.support.reports import LIBRARY, at, report
 
 FUSION = "torch._inductor.config.max_fusion_size"
 PATTERNS = "torch._inductor.config.pattern_matcher"
+CACHE = "torch._functorch.config.enable_autograd_cache"
 
 
 def comparison(*calls: ComparedCall, causes: tuple[ResultCause, ...] = ()) -> ResultComparison:
@@ -93,6 +94,14 @@ def test_a_wrong_operator_is_on_its_own_line_and_not_where_its_result_is_used() 
     (finding,) = findings_of(call)
     assert finding.span.line == 14
     assert "the first line whose operators" not in finding.message
+
+
+@pytest.mark.parametrize(("name", "is_imported"), [(CACHE, False), (PATTERNS, True)])
+def test_a_setting_of_a_module_that_torch_does_not_load_says_so(name: str, *, is_imported: bool) -> None:
+    causes = (ResultCause(0, Stage.CODE, (TriedSetting(name, "False", cures=True),)),)
+    (finding,) = findings_of(compared_call(0, WRONG), causes=causes)
+    assert finding.remedies[0].text.startswith(f"Set `{name} = False`")
+    assert ("`import torch._functorch.config`" in finding.remedies[0].text) is not is_imported
 
 
 def test_another_way_than_that_of_an_operator_is_said() -> None:

@@ -140,9 +140,8 @@ def _file(value: Any) -> str:
         value = value.fget
     elif isinstance(value, functools.partial):
         value = value.func
-    if not inspect.isfunction(
-        value
-    ):  # nothing else is asked for attributes: a library that is loaded answers any name
+    # Nothing else is asked for attributes: a library that is loaded answers any name.
+    if not inspect.isfunction(value):
         return ""
     code = getattr(inspect.unwrap(value), "__code__", None)
     return code.co_filename if inspect.iscode(code) else ""

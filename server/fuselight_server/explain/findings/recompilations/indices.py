@@ -1,6 +1,6 @@
 """A number that is an index next to other indices, as in `cache[:, n]`: torch compiles such code for each value.
 
-The same element by `cache.select(1, n)` leaves the number symbolic. Invariant: a key of a dict is not taken for an
+The same element by `cache.select(1, n)` leaves the number dynamic. Invariant: a key of a dict is not taken for an
 index: one of the other indices is a slice or an ellipsis.
 """
 

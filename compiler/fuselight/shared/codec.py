@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import json
+import os
 import types
 import typing
 from collections.abc import Callable
@@ -94,6 +96,12 @@ def decode(kind: type[T], data: Any) -> T:
         return typing.cast("T", _reader(reads)(data))
     except _Misfit as misfit:
         raise DecodeError(f"{misfit.where or 'the value'} {misfit.what}") from None
+
+
+def read_table(kind: type[T], module: str) -> T:
+    """The JSON file next to a module of ours, which has its name; `module`: the module's `__file__`."""
+    with open(os.path.splitext(module)[0] + ".json", encoding="utf-8") as file:
+        return decode(kind, json.load(file))
 
 
 @functools.cache

@@ -7,14 +7,12 @@ everything that a search tries can also be named by a user and measured by a ben
 from __future__ import annotations
 
 import enum
-import json
-import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuselight.shared.codec import decode
+from fuselight.shared.codec import read_table
 from fuselight.shared.configurations import Configuration, parse_configuration, read_configuration
 from fuselight.shared.report import Work
 from fuselight.shared.report.tuned import KnobBound, Numerics, Skip
@@ -134,8 +132,7 @@ class Unsuitable:
     detail: str
 
 
-with open(os.path.splitext(__file__)[0] + ".json", encoding="utf-8") as file:
-    KNOBS = decode(tuple[KnobSetting, ...], json.load(file))
+KNOBS = read_table(tuple[KnobSetting, ...], __file__)
 """In the order of `order`."""
 
 BY_NAME = {knob.name: knob for knob in KNOBS}

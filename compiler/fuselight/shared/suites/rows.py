@@ -8,20 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fuselight.shared.foreign_files import linked, make_folders, read_regular, write_whole
-from fuselight.shared.suites import hugging_face, timm_models, torchbench
-from fuselight.shared.suites.models import SuiteModel
+from fuselight.shared.suites import pytorch_163
+from fuselight.shared.suites.pytorch_163 import SuiteModel
 
 SIZES = ("tiny", "real")
 """`tiny`: seconds on a CPU. `real`: the published sizes and batch sizes, for a GPU."""
 TARGET = "model"
 """Name of each row's function, which makes the model; the directive above it calls what it returns."""
-
-
-def _introduction() -> tuple[SuiteModel, ...]:
-    return (*hugging_face.models(), *timm_models.models(), *torchbench.models())
-
-
-SUITES: dict[str, Callable[[], tuple[SuiteModel, ...]]] = {"pytorch-163": _introduction}
+SUITES: dict[str, Callable[[], tuple[SuiteModel, ...]]] = {"pytorch-163": pytorch_163.models}
 """The built-in suites by name. `pytorch-163`: the models that torch.compile was introduced with."""
 
 

@@ -7,18 +7,17 @@ torch 2.7, and torch 2.6 prints a sentence of its own in place of a title.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.torch_texts import Reason, read_reasons
 
 _RAISED = re.compile(r"^(?:\w+\.)*(?:Unsupported|UncapturedHigherOrderOpError|UserError): ")
 _SHORT = 1_000
 
-IDS: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+IDS = read_table(dict[str, str], __file__)
 """By title in torch's registry; a title that has several ids is not here."""
 
 

@@ -87,7 +87,9 @@ WRITTEN_FIELDS = {
 }
 """Fields whose names stand in messages or in files that are kept: these stay as they are."""
 
-PAGES = re.compile(r"^(?:README|CHANGELOG|CONTRIBUTING|tests/README)\.md$|^docs/.*\.md$|^package\.json$")
+PAGES = re.compile(
+    r"^(?:README|CHANGELOG|CONTRIBUTING|tests/README)\.md$|^docs/.*\.md$|^package\.json$|^(?:compiler|server)/.*\.json$"
+)
 TYPESCRIPT = re.compile(r"^extension/(?:src|webview)/.*\.ts$")
 PYTHON = re.compile(r"^(?:compiler|server|tests|benchmarks|scripts)/.*\.py$")
 SAMPLES = re.compile(
@@ -143,7 +145,7 @@ def _wrong_words(name: str, text: str) -> Iterator[str]:
 
 
 def shown_texts(name: str, text: str, nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of what a file says: a page's text, or a program's strings and comments."""
+    """Yield (line, text) of what a file says: a page's or table's text, or a program's strings and comments."""
     if PAGES.search(name):
         yield 1, text
     elif TYPESCRIPT.search(name):

@@ -81,6 +81,10 @@ def test_a_comment_is_read_with_its_line() -> None:
     assert [*shown] == [(3, "#3"), (1, "set again"), (2, "and reported")]
 
 
+def test_the_texts_of_a_table_are_read() -> None:
+    assert [*shown_texts("server/fuselight_server/jobs/a.json", '["text"]', [])] == [(1, '["text"]')]
+
+
 @pytest.mark.parametrize(
     ("text", "faults_of_line"),
     [

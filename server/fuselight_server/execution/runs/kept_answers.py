@@ -181,8 +181,9 @@ def rule_folders() -> list[Path]:
 
 @functools.cache
 def _rules_key() -> str:
-    """The key of the code that answers: ours, and the LibCST that it uses."""
-    files = sorted(path for folder in rule_folders() for path in folder.rglob("*.py"))
+    """The key of the code and tables that answer: ours, and the LibCST that it uses."""
+    inside = (path for folder in rule_folders() for path in folder.rglob("*"))
+    files = sorted(path for path in inside if path.suffix in {".py", ".json"})
     spec = importlib.util.find_spec("libcst")
     files += [Path(spec.origin)] if spec is not None and spec.origin else []
     return _key_of(*(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files))

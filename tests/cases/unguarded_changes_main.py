@@ -133,7 +133,7 @@ if __name__ == "__main__":
     compiled = torch.compile(model)
     compiled(x)
     model.first.register_forward_hook(keep)  # it had one, so torch has guards on them
-    model.second.layer.register_forward_hook(keep)  # warning: [FL202] "`Hooked.forward` does not run this hook"
+    model.second.layer.register_forward_hook(keep)  # warning: [FL202] "Or register it before the first call"
     removed = model.second.register_forward_hook(keep)
     removed.remove()
     model.register_forward_hook(keep)  # of the compiled module itself, which runs them
@@ -158,7 +158,7 @@ if __name__ == "__main__":
     compiled(x)
     with model.first.register_forward_hook(keep):  # nothing is called
         pass
-    with model.second.register_forward_pre_hook(keep):  # warning: [FL202] "`Visited.forward` does not run this hook"
+    with model.second.register_forward_pre_hook(keep):  # warning: [FL202] "set_stance('force_eager')"
         compiled(x)
 
     compiled = torch.compile(scaled)

@@ -193,3 +193,4 @@ def test_what_was_undone_counts_only_if_compiled_code_was_called(
     if is_missed:
         expected.add((UnseenKind.VARIABLE, "FUSELIGHT_SCALE", "scaled", got.line("# read")))
     assert entries == expected
+    assert [change.is_removed for change in got.parts.unseen if change.kind is UnseenKind.HOOK] == [True]

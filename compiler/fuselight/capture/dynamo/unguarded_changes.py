@@ -13,6 +13,7 @@ The changes that compiled code itself should make, and does not (`lost_changes`)
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import types
@@ -115,8 +116,8 @@ class UnseenLog:
     _compiled: list[_CompiledFunction] = field(default_factory=list)
     _hooks: list[_Hook] = field(default_factory=list)
     _removed: set[int] = field(default_factory=set)
-    _missed: dict[UnseenChange, None] = field(default_factory=dict)
-    """Changes at a call of compiled code that does not follow them."""
+    _missed: dict[UnseenChange, int | None] = field(default_factory=dict)
+    """Changes at a call of compiled code that does not follow them, with the identity of a hook."""
     _read: list[_Variable] = field(default_factory=list)
     """Variables that the compile under way has read."""
     _lookups: list[KeyLookup] = field(default_factory=list)
@@ -194,7 +195,7 @@ class UnseenLog:
         kind, stack = _LOST[change.kind], stacks.from_summaries(change.stack)
         stack = tuple(frame for frame in stack if not stacks.is_polyfill(frame.path))
         name = torch_texts.in_user_words(change.source)
-        self._missed.setdefault(UnseenChange(kind, name, function, location, stack))
+        self._missed.setdefault(UnseenChange(kind, name, function, location, stack), None)
 
     def guarded(self, manager: Any, global_variables: Mapping[str, object]) -> None:
         """The function that was compiled last got its guards."""
@@ -249,21 +250,23 @@ class UnseenLog:
     def changes(self) -> tuple[UnseenChange, ...]:
         """The changes that the newest code of a function does not follow."""
         newest = {function.key: function for function in self._compiled}
-        changes = [
-            change
-            for function in newest.values()
-            for change in (*self._hooks_of(function), *_replaced(function))
-        ]
-        return tuple(dict.fromkeys((*changes, *self._missed)))
+        changes = dict[UnseenChange, int | None]()
+        for function in newest.values():
+            changes |= {**self._hooks_of(function), **dict.fromkeys(_replaced(function))}
+        return tuple(
+            dataclasses.replace(change, is_removed=identity in self._removed)
+            for change, identity in {**changes, **self._missed}.items()
+        )
 
-    def _hooks_of(self, function: _CompiledFunction) -> Iterator[UnseenChange]:
-        """The hooks that are registered and that a version does not run."""
+    def _hooks_of(self, function: _CompiledFunction) -> dict[UnseenChange, int | None]:
+        """The hooks that are registered and that a version does not run, with their identities."""
+        hooks = dict[UnseenChange, int | None]()
         for hook in self._hooks:
             if function.number in hook.versions and hook.identity not in self._removed:
                 kind = UnseenKind.HOOK if hook.owner else UnseenKind.GLOBAL_HOOK
-                yield UnseenChange(
-                    kind, hook.owner, function.function, function.location, hook.stack, hook.kind
-                )
+                place = (function.function, function.location, hook.stack, hook.kind)
+                hooks[UnseenChange(kind, hook.owner, *place)] = hook.identity
+        return hooks
 
     def _watch(self, function: _CompiledFunction) -> None:
         """Look at what each call of a version misses."""
@@ -282,8 +285,8 @@ class UnseenLog:
             *_other_entries(function, f_locals),
             *_other_outcomes(function, f_locals, known),
         )
-        for change in (*self._hooks_of(function), *other):
-            self._missed.setdefault(change)
+        for change, identity in {**self._hooks_of(function), **dict.fromkeys(other)}.items():
+            self._missed.setdefault(change, identity)
 
     def _next(self) -> int:
         self._number += 1

@@ -373,3 +373,5 @@ class UnseenChange:
     `def` line of the new method."""
     registration: str = ""
     """`register_forward_hook`; empty for all else."""
+    is_removed: bool = False
+    """Whether the program removes the hook again, as code does that registers it for some of its calls."""

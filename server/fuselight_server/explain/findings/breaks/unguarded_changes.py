@@ -15,14 +15,17 @@ from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common.context import Context, span_of
 
 _RESET = "torch._dynamo.reset() after it, which drops all compiled code"
-_BEFORE = "Or register it before the first call"
+_EAGER_CALLS = (
+    "Or make the calls that need the hook in eager mode, as in `with torch.compiler.set_stance('force_eager'):`: the "
+    "hook is removed again, so that other calls run without it"
+)
 _HINTS = {
     UnseenKind.HOOK: (
         (
             "Set torch._dynamo.config.skip_nnmodule_hook_guards = False before the first call: torch then compiles "
             "again for hooks that are registered later, and checks the hooks of each module in each call"
         ),
-        _BEFORE,
+        "Or register it before the first call",
     ),
     UnseenKind.GLOBAL_HOOK: (f"Register it before the first call, or call {_RESET}",),
     UnseenKind.METHOD: (
@@ -118,11 +121,19 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         title,
         text,
         at=home,
-        hints=_HINTS[change.kind],
+        hints=_hints(group),
         related=related,
         subject=f"{change.kind.value} {change.what}",
         count=len(group),
     )
+
+
+def _hints(group: list[UnseenChange]) -> tuple[str, ...]:
+    """What to do; a hook that only some calls need cannot be there from the first call on."""
+    hints = _HINTS[group[0].kind]
+    if any(change.is_removed for change in group):
+        return (*hints[:-1], _EAGER_CALLS if hints[1:] else _EAGER_CALLS.replace("Or make", "Make"))
+    return hints
 
 
 def _lost(context: Context, group: list[UnseenChange], home: Location | None) -> Finding:

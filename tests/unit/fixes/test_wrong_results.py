@@ -110,6 +110,20 @@ def test_what_no_backend_shows_is_wrong_code_and_is_searched_with_the_programs_o
     assert tried_of(program)[-1] == ("max_fusion_size",), "no run follows the one that cures"
 
 
+@pytest.mark.parametrize("cache", CACHES)
+def test_the_stage_is_a_cache_where_a_run_without_it_cures(cache: str) -> None:
+    (cause,) = results_of(explained(ScriptedProgram({2: Fault(cures=(cache,))}))).causes
+    assert cause.stage is Stage.CACHES
+    assert [setting.name.rpartition(".")[2] for setting in cause.tried if setting.cures] == [cache]
+
+
+def test_the_stage_is_a_cache_where_the_program_sets_what_the_cache_may_keep() -> None:
+    own = "torch._inductor.config.unsafe_marked_cacheable_functions"
+    program = ScriptedProgram({1: Fault(cures=(own.rpartition(".")[2],))}, replaced=(own,))
+    (cause,) = results_of(explained(program)).causes
+    assert (cause.stage, cause.tried[0].name) == (Stage.CACHES, own)
+
+
 @pytest.mark.parametrize(
     ("stage", "first"),
     [

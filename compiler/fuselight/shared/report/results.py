@@ -21,6 +21,8 @@ class Stage(str, enum.Enum):
     """AOTAutograd with Inductor's decompositions and partitioner: those graphs differ, in eager mode."""
     CODE = "code"
     """TorchInductor: its passes, lowerings, fusion and generated code."""
+    CACHES = "caches"
+    """A cache of compiled code: without it, the same call is as in eager mode."""
 
 
 STAGE_BACKENDS = {

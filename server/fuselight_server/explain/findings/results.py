@@ -276,7 +276,7 @@ def _remedies(
         return
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
-    has_graph = cause is not None and cause.stage is not Stage.CAPTURE
+    has_graph = cause is not None and cause.stage not in {Stage.CAPTURE, Stage.CACHES}
     program = ". `fuselight repro` writes a small program for it" if has_graph else ""
     reason = "the compiler is wrong, not your code"
     if any(other.text.startswith(RAISES_NOTHING) for other in call.others):

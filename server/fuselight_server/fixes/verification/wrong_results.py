@@ -244,4 +244,6 @@ def _causes(
     stages: Mapping[int, Stage], tried: Mapping[int, Sequence[TriedSetting]]
 ) -> Iterable[ResultCause]:
     for index, stage in sorted(stages.items()):
-        yield ResultCause(index, stage, tuple(tried.get(index, ())))
+        cures = [setting.name for setting in tried.get(index, ()) if setting.cures]
+        is_cached = bool(cures) and all("cache" in name for name in cures)
+        yield ResultCause(index, Stage.CACHES if is_cached else stage, tuple(tried.get(index, ())))

@@ -27,6 +27,7 @@ STAGE_NAMES = {
     Stage.FUNCTIONALIZATION: "functionalization (AOTAutograd)",
     Stage.DECOMPOSITION: "decompositions (AOTAutograd)",
     Stage.CODE: "code generation (TorchInductor)",
+    Stage.CACHES: "caching of compiled code",
 }
 STAGE_TEXTS = {
     Stage.CAPTURE: (
@@ -34,17 +35,23 @@ STAGE_TEXTS = {
         "function also when its operators run in eager mode."
     ),
     Stage.FUNCTIONALIZATION: (
-        "The results begin to differ in AOTAutograd, which replaces views and changes in place by copies: what "
+        "The results begin to differ in AOTAutograd, the part of torch.compile that makes the backward and replaces "
+        "views and changes in place by copies: what "
         "TorchDynamo traced is right, and the graph without changes in place differs also when its operators run in "
         "eager mode."
     ),
     Stage.DECOMPOSITION: (
-        "The results begin to differ in AOTAutograd, which decomposes operators into simpler ones and splits the graph "
-        "into forward and backward: that graph differs also when its operators run in eager mode."
+        "The results begin to differ in AOTAutograd, the part of torch.compile that decomposes operators into simpler "
+        "ones and splits the graph into forward and backward: that graph differs also when its operators run in eager "
+        "mode."
     ),
     Stage.CODE: (
         "The results begin to differ in the code that the backend (TorchInductor unless the program names another) "
         "generates: the graph that it gets is right when its operators run in eager mode."
+    ),
+    Stage.CACHES: (
+        "The results begin to differ in a cache of compiled code, in what it keeps or returns: without that cache, the "
+        "same call is as in eager mode."
     ),
 }
 _LATER = "of later calls, fewer and fewer are compared"

@@ -42,8 +42,13 @@ def names_option(text: str) -> bool:
     return OPTION.search(text) is not None and COMMANDS.search(text) is None
 
 
+def sources(folder: Path) -> list[Path]:
+    """Modules, and the tables next to them, which are expressions of Python, too."""
+    return [path for path in folder.rglob("*.*") if path.suffix in {".py", ".json"}]
+
+
 def texts(path: Path) -> list[str]:
-    """The texts of several words in a module, without docstrings and what is an option by itself."""
+    """The texts of several words in a module or a table, without docstrings and what is an option by itself."""
     source = path.read_text(encoding="utf-8")
     if OPTION.search(source) is None:
         return []
@@ -64,7 +69,7 @@ def texts(path: Path) -> list[str]:
 
 
 def test_no_text_of_the_server_or_the_worker_names_an_option() -> None:
-    modules = [*(ROOT / "server").rglob("*.py"), *(ROOT / "compiler").rglob("*.py")]
+    modules = [path for folder in ("server", "compiler") for path in sources(ROOT / folder)]
     shown = [path for path in modules if not path.relative_to(ROOT).as_posix().startswith(TERMINAL)]
     named = [(path.name, text) for path in shown for text in texts(path) if names_option(text)]
     assert named == []
@@ -99,7 +104,7 @@ def test_each_setting_with_an_option_is_in_the_manifest() -> None:
 
 
 def test_each_phrase_with_an_option_is_in_a_text() -> None:
-    modules = [*(ROOT / "server").rglob("*.py")]
+    modules = sources(ROOT / "server")
     written = "\n".join(
         path.read_text(encoding="utf-8") for path in modules if path.name != "option_names.py"
     )

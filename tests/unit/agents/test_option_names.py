@@ -41,7 +41,7 @@ _IMPORT = re.compile(
 
 
 def _modules_of_tools() -> dict[str, str]:
-    """The text of each module that the tools import, also late, and of all that runs in the worker.
+    """The text of each module that the tools import, also late, and of its table, and of all that runs in the worker.
 
     The imports come from the text, as parsing 900 modules takes most of the time of this file.
     """
@@ -54,6 +54,8 @@ def _modules_of_tools() -> dict[str, str]:
         if module in known or path is None or module.endswith("__main__") or module.startswith(_OTHERS):
             continue
         known[module] = path.read_text(encoding="utf-8")
+        table = path.with_suffix(".json")  # an expression of Python, too
+        known |= {f"{module}, its table": table.read_text(encoding="utf-8")} if table.is_file() else {}
         for match in _IMPORT.finditer(known[module]):
             base, names = match["base"], re.findall(r"\w+", match["names"] or "")
             waiting += [base, *(f"{base}.{name}" for name in names)] if base else [match["module"]]
@@ -106,6 +108,11 @@ def test_no_text_names_an_option_to_an_agent() -> None:
         (module, text) for module, text in with_options if _OPTION.search(_SHELL.sub("", for_agents(text)))
     ]
     assert not wrong
+
+
+def test_the_tables_of_modules_are_read() -> None:
+    tables = [text for module, text in _modules_of_tools().items() if module.endswith(", its table")]
+    assert any("`torch._inductor.config.fx_graph_cache = True`" in text for text in tables)
 
 
 def test_an_answer_has_arguments_and_code_stays_as_it_is() -> None:

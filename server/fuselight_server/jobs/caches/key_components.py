@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from fuselight.shared.codec import read_table
 from fuselight_server.jobs.caches.model import Factor, KeyChange
 from fuselight_server.jobs.trace_log.model import CacheComponent
 
@@ -20,79 +22,21 @@ _OF_SHAPE = ("stride", *_OF_STRIDE)
 _BOXED = re.compile(r"Boxed\w+\(value=(.*)\)$")
 _UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f]")
 
-_TUPLES: dict[str, tuple[Factor, tuple[str, ...]]] = {
-    "cuda_matmul_settings": (
-        Factor.MATMUL,
-        (
-            "precision of float32 matrix multiplications (torch.set_float32_matmul_precision)",
-            "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-            "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-        ),
-    ),
-    "deterministic_algorithms_settings": (
-        Factor.DETERMINISM,
-        (
-            "deterministic algorithms (torch.use_deterministic_algorithms)",
-            "warn_only of torch.use_deterministic_algorithms",
-            "torch.utils.deterministic.fill_uninitialized_memory",
-        ),
-    ),
-}
-_PLAIN: dict[str, tuple[Factor, str]] = {
-    "deterministic_algorithms": (
-        Factor.DETERMINISM,
-        "deterministic algorithms (torch.use_deterministic_algorithms)",
-    ),
-    "cpp_runtime_thread_count": (Factor.THREADS, "number of threads (torch.get_num_threads)"),
-    "default_dtype": (Factor.DEFAULT_DTYPE, "default dtype (torch.set_default_dtype)"),
-    "default_cuda_device_index": (Factor.DEFAULT_DEVICE, "current device (torch.cuda.set_device)"),
-    "grad_enabled": (Factor.GRAD_MODE, "gradients (torch.set_grad_enabled)"),
-    "autocast_state": (Factor.AUTOCAST, "autocast around the compiled call"),
-    "cache_key_tag": (Factor.TAG, "cache key tag (TORCH_COMPILE_CACHE_KEY_TAG)"),
-    "gm": (Factor.GRAPH, "the graph"),
-    "torch_version": (Factor.TORCH, "the installed torch"),
-    "system_info": (Factor.SYSTEM, "the device, its driver, CUDA or Triton"),
-    "autograd_config": (Factor.SETTING, "a setting in torch._functorch.config"),
-    "precompile_enabled": (Factor.SETTING, "torch._functorch.config.bundled_autograd_cache"),
-    "provenance_tracking_level": (Factor.SETTING, "torch._inductor.config.trace.provenance_tracking_level"),
-    "user_defined_triton_source": (Factor.KERNEL_SOURCE, "source of a Triton kernel of the program"),
-    "triton_kernel_source_codes": (Factor.KERNEL_SOURCE, "source of a Triton kernel of the program"),
-    "custom_backend_passes": (Factor.CUSTOM_PASS, "a custom pass of an Inductor backend"),
-    "custom_backend_codegen_configs": (Factor.SETTING, "settings of a custom Inductor backend"),
-    "_custom_partitioner_fn": (Factor.CUSTOM_PASS, "torch._inductor.config.custom_partitioner_fn"),
-    "custom_estimator_solver_uuids": (
-        Factor.CUSTOM_PASS,
-        "uuid of a custom estimator or solver of the activation memory budget",
-    ),
-    "region_activation_memory_budget": (Factor.SETTING, "activation memory budget of the region"),
-    "sac_context_fn_hashes": (Factor.CUSTOM_PASS, "cache_hash of the context_fn of a checkpoint"),
-    "saved_tensors_hooks_fx_wrap_cache_hashes": (Factor.CUSTOM_PASS, "hash of a hook on saved tensors"),
-    "aot_config": (Factor.BACKEND_ARGUMENT, "AOTAutograd's description of the inputs"),
-    "fx_kwargs[cudagraphs]": (Factor.BACKEND_ARGUMENT, "CUDA graphs"),
-    "fx_kwargs[is_inference]": (
-        Factor.GRAD_MODE,
-        "compiled for inference (torch.no_grad, or no input needs gradients)",
-    ),
-    "inputs_to_check": (Factor.BACKEND_ARGUMENT, "which inputs need a check of their alignment"),
-    "cudagraph_override": (Factor.BACKEND_ARGUMENT, "CUDA graphs, as annotated on the graph"),
-    "cudagraph_annotation": (Factor.BACKEND_ARGUMENT, "CUDA graphs, as annotated on the graph"),
-}
-_PREFIXES: dict[str, tuple[Factor, str]] = {
-    "inductor_config": (Factor.SETTING, "torch._inductor.config."),
-    "inductor_config_comms": (Factor.SETTING, "torch._inductor.config_comms."),
-    "autocast_state": (Factor.AUTOCAST, "autocast around the compiled call, "),
-    "example_inputs": (Factor.INPUT, "input "),
-}
-_CONSEQUENCES = frozenset(
-    (
-        "fx_kwargs[static_input_idxs]",
-        "fx_kwargs[cudagraphs]",
-        "aot_config",
-        "inputs_to_check",
-        "inductor_config[deterministic]",
-    )
-)
-"""Components that change with an input, the graph, determinism or a setting."""
+
+@dataclass(frozen=True)
+class _KnownComponents:
+    """What components of keys depend on, and their names in plain words."""
+
+    components: dict[str, tuple[Factor, str]]
+    tuples: dict[str, tuple[Factor, tuple[str, ...]]]
+    """Components of several values, with the name of each."""
+    prefixes: dict[str, tuple[Factor, str]]
+    """What precedes the index of an indexed component."""
+    consequences: tuple[str, ...]
+    """Components that change with an input, the graph, determinism or a setting."""
+
+
+_KNOWN = read_table(_KnownComponents, __file__)
 
 
 def differences(before: CacheComponent | None, after: CacheComponent | None) -> Iterator[KeyChange]:
@@ -100,7 +44,7 @@ def differences(before: CacheComponent | None, after: CacheComponent | None) -> 
     known = after or before
     if known is None:
         return
-    if known.name in _TUPLES:
+    if known.name in _KNOWN.tuples:
         yield from _tuple_changes(known.name, before, after)
         return
     factor, subject = describe(known.name)
@@ -119,15 +63,15 @@ def differences(before: CacheComponent | None, after: CacheComponent | None) -> 
 
 def describe(name: str) -> tuple[Factor, str]:
     """What a component depends on, and its name in plain words."""
-    if name in _PLAIN:
-        return _PLAIN[name]
+    if name in _KNOWN.components:
+        return _KNOWN.components[name]
     match = _INDEXED.match(name)
     base, index = (match["name"], match["index"]) if match else (name, "")
-    if base in _PREFIXES and match:
-        factor, prefix = _PREFIXES[base]
+    if base in _KNOWN.prefixes and match:
+        factor, prefix = _KNOWN.prefixes[base]
         return factor, f"{prefix}{index}"
-    if base in _PLAIN:
-        return _PLAIN[base]
+    if base in _KNOWN.components:
+        return _KNOWN.components[base]
     if base == "fx_kwargs":
         return Factor.BACKEND_ARGUMENT, f"argument `{index}` of Inductor"
     return (Factor.CUSTOM_PASS, f"torch._inductor.config.{base}") if "_pass" in base else (Factor.OTHER, name)
@@ -135,13 +79,13 @@ def describe(name: str) -> tuple[Factor, str]:
 
 def is_consequence(change: KeyChange) -> bool:
     """Whether the component only follows another one that changed."""
-    return change.component in _CONSEQUENCES
+    return change.component in _KNOWN.consequences
 
 
 def _tuple_changes(
     name: str, before: CacheComponent | None, after: CacheComponent | None
 ) -> Iterator[KeyChange]:
-    factor, subjects = _TUPLES[name]
+    factor, subjects = _KNOWN.tuples[name]
     old, new = _items(_value(before)), _items(_value(after))
     if len(old) != len(subjects) or len(new) != len(subjects):
         yield KeyChange(factor, name, subjects[0], _shown(before), _shown(after))

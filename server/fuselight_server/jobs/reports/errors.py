@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Culprit, NotCompiledKind
 from fuselight.shared.torch_texts import Reason, in_user_words
 from fuselight_server.jobs.reports.machine_failures import MachineFailure, machine_failure
@@ -42,44 +43,7 @@ class FailureVerdict:
     next_step: str
 
 
-_BY_TYPE = {
-    UNSUPPORTED: FailureVerdict(
-        Culprit.USER,
-        "fullgraph",
-        "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here.",
-    ),
-    "UncapturedHigherOrderOpError": FailureVerdict(
-        Culprit.USER,
-        "fullgraph",
-        "A function given to torch.cond, while_loop and their like has to be captured whole. Change this line, or move "
-        "it out of that function.",
-    ),
-    "ConstraintViolationError": FailureVerdict(
-        Culprit.USER,
-        "constraint",
-        "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, "
-        "or use torch._dynamo.maybe_mark_dynamic.",
-    ),
-    "TorchRuntimeError": FailureVerdict(
-        Culprit.USER,
-        "exception",
-        "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: "
-        "if it fails there too, the line is wrong; if not, its fake (meta) implementation raises it, or is missing.",
-    ),
-    "RecompileError": FailureVerdict(
-        Culprit.USER,
-        "recompile",
-        "A guard failed while torch._dynamo.config.error_on_recompile is on. Make what changed dynamic, or "
-        "turn it off.",
-    ),
-    "BackendCompilerFailed": FailureVerdict(
-        Culprit.COMPILER,
-        "backend",
-        "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
-        "report that to the backend's authors.",
-    ),
-}
-_BY_TYPE["UserError"] = _BY_TYPE["ConstraintViolationError"]
+_BY_TYPE = read_table(dict[str, FailureVerdict], __file__)
 _RAISED = FailureVerdict(
     Culprit.USER,
     "exception",

@@ -17,80 +17,28 @@ from fuselight.shared.torch_texts import Reason, read_reasons
 _RAISED = re.compile(r"^(?:\w+\.)*(?:Unsupported|UncapturedHigherOrderOpError|UserError): ")
 _SHORT = 1_000
 
-IDS = read_table(dict[str, str], __file__)
-"""By title in torch's registry; a title that has several ids is not here."""
-
 
 @dataclass(frozen=True)
 class _EarlyText:
     """A reason as torch 2.6 prints it, and the title and the explanation that later releases have for it."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     title: str
     explanation: str
     """Of later releases, with the named parts of the pattern."""
 
 
-_EARLY = tuple(
-    _EarlyText(re.compile(pattern), title, explanation)
-    for pattern, title, explanation in (
-        (
-            r"Tensor\.item$",
-            "Unsupported Tensor.item() call with capture_scalar_outputs=False",
-            "Dynamo does not support tracing `Tensor.item()` with config.capture_scalar_outputs=False.",
-        ),
-        (
-            r"(?:Data-dependent jump|generic_jump TensorVariable\(\))$",
-            "Data-dependent branching",
-            "Dynamo does not support tracing dynamic control flow.",
-        ),
-        (
-            r"dynamic shape operator: (?P<name>[\w.]+)",
-            "Dynamic shape operator",
-            "Operator `{name}`'s output shape depends on input Tensor data.",
-        ),
-        (
-            r"data dependent operator: (?P<name>[\w.]+)",
-            "Data dependent operator",
-            "Operator `{name}` has a non-Tensor output whose value is dependent on the data of Tensor inputs.",
-        ),
-        (
-            r"builtin: (?P<name>[\w.]+) \[",
-            "Failed to trace builtin operator",
-            "Dynamo does not know how to trace builtin operator `{name}`.",
-        ),
-        (
-            r"Graph break due to unsupported (?:Python )?builtin (?:None\.)?(?P<name>[\w.]+[\w])\. ",
-            "Attempted to call function marked as skipped",
-            "Dynamo does not know how to trace the builtin `{name}`.",
-        ),
-        (
-            r"Logger not supported for non-export cases",
-            "logging.Logger method not supported for non-export cases",
-            "logging.Logger methods are not supported for non-export cases.",
-        ),
-        (
-            r"call torch\._dynamo\.disable\(\) wrapped function <function (?P<name>[\w.<>]+) at ",
-            "Skip calling `torch.compiler.disable()`d function",
-            "Skip calling function `{name}` since it was wrapped with `torch.compiler.disable`.",
-        ),
-        (
-            r"'skip function graph_break in file [^']*torch/_dynamo/decorators\.py'",
-            "Call to `torch._dynamo.graph_break()`",
-            "User-inserted graph break.",
-        ),
-        (
-            r"Input tensor for tolist must be an integer tensor",
-            "Tensor.tolist() with non-integer tensor",
-            "Dynamo currently does not support tracing `tolist()` on non-integer tensors.",
-        ),
-        (
-            r"Tensor\.backward$",
-            "Unsupported Tensor.backward() call",
-            "Dynamo currently does not support tracing `Tensor.backward()`.",
-        ),
-    )
-)
+@dataclass(frozen=True)
+class _KnownTexts:
+    """Of graph breaks."""
+
+    ids: dict[str, str]
+    """By title in torch's registry; a title that has several ids is not here."""
+    early_texts: tuple[_EarlyText, ...]
+
+
+_KNOWN = read_table(_KnownTexts, __file__)
+IDS = _KNOWN.ids
 
 
 def read_registered_reasons(message: str) -> tuple[Reason, ...]:
@@ -110,8 +58,8 @@ def _links(message: str) -> Iterator[Reason]:
 def _in_later_words(reason: Reason) -> Reason:
     """A reason of torch 2.6, which is one text, as later releases print it."""
     text = reason.title
-    for early in _EARLY:
-        match = early.pattern.match(text)
+    for early in _KNOWN.early_texts:
+        match = re.match(early.pattern, text)
         if match is not None:
             return replace(
                 reason,

@@ -118,7 +118,7 @@ class Finding:
     is_consequence: bool = False
     """Whether another finding of the same cause is about what comes first."""
     follows: Related | None = None
-    """The place to fix before it, and how it follows from that: `it goes with the graph break on line 14`."""
+    """The place to fix before it, and how it follows from that: `it follows from the graph break on line 14`."""
     in_loop: str = ""
     """Of a break in a loop: what breaks and where, as `print in the loop on line 35`; empty outside of loops."""
     also_at: tuple[Finding, ...] = ()

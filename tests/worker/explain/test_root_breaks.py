@@ -1,4 +1,4 @@
-"""What follows from a graph break, with real torch: what is said to go with the break is gone without it."""
+"""What follows from a graph break, with real torch: what comes after a break, and what goes with it."""
 
 from __future__ import annotations
 
@@ -64,6 +64,26 @@ if __name__ == "__main__":
 """
 
 
+PEAKS = """\
+import torch
+@torch.compile(backend="eager")
+def divide(x):
+    peak = x.max().item()
+    return x / peak
+@torch.compile(backend="eager")
+def wind(x, turns):
+    turns = 2 * turns
+    print("wind")
+    for _ in range(turns):
+        x = torch.sin(x)
+    return x
+if __name__ == "__main__":
+    for n in range(2, 6):
+        divide(torch.ones(4) * n)
+        wind(torch.ones(4), n)
+"""
+
+
 def checked(live: LiveWorker, folder: Path, source: str) -> CheckOutcome:
     path = folder / "main.py"
     path.write_text(source)
@@ -75,7 +95,7 @@ def test_a_mode_that_a_block_sets_goes_with_the_break(live: LiveWorker, tmp_path
     again = [item for item in checked(live, tmp_path, BLOCKS).findings if item.code == "FL201"]
     assert len(again) == 1, "the function, and its part after the break"
     follows = {item.follows.message for item in again if item.follows is not None}
-    assert follows == {"it goes with the graph break on line 4"}
+    assert follows == {"it is called in eager mode because of the graph break on line 4"}
     silent = BLOCKS.replace('    print("smooth")\n', "")
     assert checked(live, tmp_path, silent).findings == []
 
@@ -87,6 +107,19 @@ def test_a_mode_that_the_user_sets_outside_of_compiled_code_is_to_be_expected(
     assert again
     assert {item.follows for item in again} == {None}
     assert all("Expect one compile for each grad mode" in item.message for item in again)
+
+
+def test_a_recompilation_is_said_to_go_with_a_break_only_after_a_trial_without_the_break(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    again = [item for item in checked(live, tmp_path, PEAKS).findings if item.code == "FL201"]
+    peak, *turns = sorted(again, key=lambda item: item.span.line)
+    assert peak.hints[0].startswith(
+        "Remove the graph break on line 4: set torch._dynamo.config.capture_scalar_outputs = True before the first "
+        "call (tried: "
+    )
+    assert turns
+    assert not any("Remove the graph break" in hint for item in turns for hint in item.hints), "it moves"
 
 
 def test_a_limit_in_the_code_after_a_break_comes_after_the_line_that_breaks(

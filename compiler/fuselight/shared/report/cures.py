@@ -170,6 +170,12 @@ class CureTrial:
     """Whether the change was made in a call; if not, it was not tried."""
     stays: tuple[str, ...] = ()
     """The guards that fail as often with it, by function, cause and guarded value: it cures none of their findings."""
+    gone: tuple[str, ...] = ()
+    """Guards that no longer fail with it; empty if others fail more often: it may have moved the recompilations."""
+    recompiled_before: int = 0
+    """All recompilations of the run without it."""
+    recompiled: int = 0
+    """All recompilations of the run with it."""
     next: tuple[NextBreak, ...] = ()
     """Graph breaks that it uncovers, in code that ran in eager mode without it."""
     breaks: int = 0

@@ -229,7 +229,7 @@ def test_a_change_that_only_a_part_compiles_for_needs_a_compile() -> None:
     assert (batch.recompiles, batch.functions) == (True, ("Net.forward from line 24 on",))
     assert (batch.reason, batch.remedies[0]) == (
         "h.size(0) == 4",
-        "Remove the graph break on line 24: the code after it has guards on the values that cross it",
+        "Expect it: the code after the graph break on line 24 has guards on the values that cross the break",
     )
     assert (to_eval.recompiles, to_eval.functions) == (True, ("Net.forward from line 24 on",))
 
@@ -257,7 +257,7 @@ def test_removing_a_break_is_no_advice_for_an_argument_that_the_code_after_it_re
     assert change.functions == ("Net.forward from line 24 on",)
     assert change.remedies[0].startswith("Pass `k` as a tensor")
     (alone,) = changes(frame(), frame(count, resumes_at=24))
-    assert alone.remedies[0].startswith("Remove the graph break on line 24")
+    assert alone.remedies[0].startswith("Expect it: the code after the graph break on line 24")
     unread = dataclasses.replace(TOKENS[0], recompiles=False, guard="", source="", born=())
     (batch,) = changes(frame(unread), frame(TOKENS[0], resumes_at=24))
     assert batch.functions == ("Net.forward from line 24 on",)

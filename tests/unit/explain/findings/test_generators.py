@@ -79,7 +79,7 @@ def test_a_comprehension_that_torch_meets_alone_is_a_note_on_the_break_before_it
     given = replace(given, breaks=(*given.breaks, alone), not_compiled=(*given.not_compiled, part))
     (finding,) = (item for item in shown(given) if item.code == "GB4347")
     assert finding.severity is Severity.INFORMATION
-    assert finding.hints[0].startswith("Remove the graph break on line 3 first")
+    assert finding.hints[0].startswith("See the graph break on line 3 first")
     assert not [item for item in shown(given) if "<listcomp>" in f"{item.title} {item.message}"]
     assert [line.cost.line for line in of_reports([given], shown(given))] == [3]
 
@@ -94,7 +94,7 @@ def test_a_generator_that_a_break_stops_halfway_names_that_break_on_the_users_li
         breaks=(elsewhere, stopped, broken(here, polyfill, inside, gb="GB0124", frame_function="run"))
     )
     (finding,) = (item for item in findings(given) if item.code == "GB8335")
-    assert finding.hints == ("Remove the graph break on line 10 first: this one goes with it",)
+    assert finding.hints == ("See the graph break on line 10 first: this one comes after it",)
     (alone,) = findings(report(breaks=(stopped,)))
     assert (alone.severity, FILE) == (Severity.WARNING, alone.span.path)
     assert alone.hints[0].startswith("Make a list of the generator")

@@ -86,11 +86,9 @@ def test_a_mode_of_a_block_goes_with_the_break_in_what_it_calls(failures: tuple[
     assert finding.follows is not None
     assert (finding.follows.span.line, finding.follows.message) == (
         3,
-        "it goes with the graph break on line 3",
+        "it is called in eager mode because of the graph break on line 3",
     )
-    assert finding.hints[0].startswith(
-        "Remove the graph break on line 3 first: this recompilation goes with it"
-    )
+    assert not any("Remove" in hint for hint in finding.hints), "no trial shows that it goes"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,6 @@ def test_a_mode_of_a_block_goes_with_the_break_in_what_it_calls(failures: tuple[
 def test_what_no_block_shows_does_not_go_with_a_break(given: Report) -> None:
     finding = recompiled(given)
     assert finding.follows is None
-    assert "goes with" not in finding.message
 
 
 def test_a_block_of_another_kind_sets_no_grad_mode() -> None:
@@ -247,7 +244,6 @@ def test_values_that_the_function_makes_before_one_break_are_one_finding() -> No
         "- best was 1.0, now 2.0 (read on line 4)\n- mean was 2.0, now 3.0 (read on line 5)"
         in finding.message
     )
-    assert finding.hints[0].startswith("Remove the graph break on line 3 first")
 
 
 def test_a_value_that_the_caller_gives_is_a_finding_of_its_own_after_a_break() -> None:
@@ -301,15 +297,8 @@ def main(trainer):
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "is_given"),
-    [
-        (GIVEN, True),
-        (GIVEN.replace("noise = draw()", "self.epoch = draw()"), False),
-        (GIVEN.replace("main", "other"), True),
-    ],
-)
-def test_a_relation_of_what_the_caller_assigns_stays_without_the_break(text: str, *, is_given: bool) -> None:
+@pytest.mark.parametrize("text", [GIVEN, GIVEN.replace("noise = draw()", "self.epoch = draw()")])
+def test_a_relation_after_a_break_is_to_be_expected(text: str) -> None:
     relation = failed(
         "self.epoch <= 1 no longer holds: self.epoch is 2",
         source="",
@@ -329,5 +318,4 @@ def test_a_relation_of_what_the_caller_assigns_stays_without_the_break(text: str
         recompiles=(recompilation,),
     )
     (finding,) = [item for item in shown_findings(given, text) if item.code == "FL201"]
-    assert finding.hints[0].startswith("Expect one compile for each outcome of `self.epoch > 1`") is is_given
-    assert finding.hints[0].startswith("Remove the graph break on line 2") is not is_given
+    assert finding.hints[0].startswith("Expect one compile for each outcome of `self.epoch > 1`")

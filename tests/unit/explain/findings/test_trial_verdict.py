@@ -174,6 +174,28 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
 
 
+@pytest.mark.parametrize(
+    ("left", "is_gone"),
+    [
+        pytest.param((), True, id="the recompilation goes with the break"),
+        pytest.param((number(),), False, id="it stays"),
+        pytest.param((number("self.window"),), False, id="it moved to another guard of the merged code"),
+    ],
+)
+def test_a_recompilation_goes_with_a_break_only_where_the_trial_of_its_removal_shows_it(
+    left: tuple[GuardFailure, ...], *, is_gone: bool
+) -> None:
+    cure = CallCure(CureKind.SETTING, FILE, 22, value='{"a": true}', goal=CureGoal.BREAKS, text="Set a")
+    without = replace(run(2, breaks=(BREAK,)), recompiles=(again(number()),))
+    trial = trial_of(cure, without, replace(run(1), recompiles=tuple(map(again, left))))
+    assert trial.cures
+    (finding,) = (item for item in findings(replace(without, trials=(trial,))) if item.code == "FL201")
+    assert any("Remove the graph break" in hint for hint in finding.hints) is is_gone
+    if is_gone:
+        first = "Remove the graph break on line 22: set a (tried: 1 → 0 recompilations)"
+        assert finding.hints[0] == first
+
+
 def test_a_setting_that_moves_the_break_of_another_function_is_no_objection() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     own = replace(BREAK, stack=(at(22, function="select"),))

@@ -165,7 +165,7 @@ def expectation(
         "relation": relation,
         "parts": "elements" if "set.__contains__(" in failure.code else "keys",
     }
-    return tuple(text.format(**known) for text in texts)
+    return tuple(text.format(**known).replace("value of the value of", "value of") for text in texts)
 
 
 def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) -> str | tuple[str, ...]:

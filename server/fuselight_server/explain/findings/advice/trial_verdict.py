@@ -32,6 +32,8 @@ from fuselight.shared.report import (
     TrialCounts,
     is_installed,
 )
+from fuselight_server.base.formatting import format_list
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGING_SETTINGS, OF_VALUES
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
@@ -94,10 +96,14 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     is_made = counts is not None and (not counts.refused or counts.is_unfit) and refused != NOT_APPLIED
     was, now = _guard_counts(without), _guard_counts(cured)
     stays = tuple(guard for guard, count in was.items() if now[guard] >= count)
+    gone = () if now - was else tuple(guard for guard in was if not now[guard])
     return CureTrial(
         *(cure, before, after, refused),
         is_made=is_made,
         stays=stays,
+        gone=gone,
+        recompiled_before=_count_recompilations(without),
+        recompiled=_count_recompilations(cured),
         next=tuple(dict.fromkeys(map(_next_break, uncovered))),
         breaks=_count_breaks(cured.breaks),
         compiles=len(cured.compiles),
@@ -141,6 +147,38 @@ def _still_recompiled(cure: CallCure, cured: Report) -> str:
 
 
 _STAYS = "it saves another recompilation, and this one stays"
+
+
+def removed_breaks(
+    trials: Mapping[CallCure, CureTrial], recompilation: Recompile, failure: GuardFailure
+) -> tuple[FindingRemedy, ...]:
+    """The change against graph breaks with which a guard no longer fails, as its trial shows; the best of several."""
+    guard = _guard(recompilation, failure)
+    shown = (
+        FindingRemedy(
+            f"Remove {_breaks_in_words(trial.cure, recompilation)}: {trial.cure.text[:1].lower()}{trial.cure.text[1:]}",
+            RemedyState.TRIED,
+            counts=f"{trial.recompiled_before} → {trial.recompiled} recompilations",
+            cost=trial.cure.cost,
+            left=(1, trial.breaks, trial.after, trial.compiles, -trial.operators),
+        )
+        for trial in trials.values()
+        if trial.cure.goal is CureGoal.BREAKS and trial.cures and guard in trial.gone
+    )
+    return in_order(shown)[:1]
+
+
+def _breaks_in_words(cure: CallCure, recompilation: Recompile) -> str:
+    lines = dict.fromkeys(
+        str(line) if path == recompilation.location.path else f"{PurePath(path).name}:{line}"
+        for path, line in sorted(_lines_of(cure))
+    )
+    noun, where = ("break", "line") if len(lines) == 1 else ("breaks", "lines")
+    return f"the graph {noun} on {where} {format_list(list(lines))}"
+
+
+def _count_recompilations(report: Report) -> int:
+    return sum(item.compile_id is not None for item in report.recompiles)
 
 
 def _guard_counts(report: Report) -> Counter[str]:

@@ -121,15 +121,10 @@ def generator_words(
     if gb_id != _STOPPED and not is_alone:
         return None
     cause = follows_break(context, graph_break)
-    first = f"Remove the graph break on line {cause.span.line} first" if cause is not None else ""
+    first = f"See the graph break on line {cause.span.line} first" if cause is not None else ""
     if is_alone:
-        first = first or "Remove what keeps the function around it in eager mode"
-        return (
-            _ALONE_TITLE,
-            _ALONE_TEXT,
-            (f"{first}: torch then traces the comprehension with that function",),
-        )
-    return title, _STOPPED_TEXT, (f"{first}: this one goes with it" if first else _LISTED,)
+        return _ALONE_TITLE, _ALONE_TEXT, (first or "See why the function around it runs in eager mode",)
+    return title, _STOPPED_TEXT, (f"{first}: this one comes after it" if first else _LISTED,)
 
 
 _STOPPED_TEXT = (

@@ -82,8 +82,8 @@ _HINTS = {
 }
 
 
-_CALLER_FIRST = "Remove what keeps its caller from being compiled: compiled code goes through a generator"
-_BREAK_FIRST = "Remove the graph break on line {} first: torch then traces the generator with its caller"
+_CALLER_FIRST = "See why its caller runs in eager mode: no compiled code goes through the generator"
+_BREAK_FIRST = "See the graph break on line {} first: because of it, eager code goes through the generator"
 _GENERATOR_TEXT = "torch traces a generator only as a part of the compiled function that goes through it."
 
 
@@ -335,8 +335,6 @@ def _remedies(
     if uncompiled_code.kind is Kind.SKIPPED and uncompiled_code.stack:
         at = context.innermost_user_frame(uncompiled_code.stack) or uncompiled_code.stack[-1]
         where = f"on line {at.line}" if at.path == uncompiled_code.location.path else f"at {place(at)}"
-        step = (
-            f"Remove the graph break {where}, or move the parts that can be compiled to a separate function"
-        )
-        return advice((step,))
+        step = "move the parts that can be compiled to a separate function"
+        return advice((f"See the graph break {where}, or {step}",))
     return advice((_HINTS[uncompiled_code.kind],))

@@ -68,7 +68,7 @@ def before_the_call(text: str) -> Callable[[Advice], tuple[str, ...]]:
 def after_break(line: int) -> tuple[str, ...]:
     """What to do about a variable that code after a graph break on `line` was compiled for."""
     return (
-        f"Remove the graph break on line {line}: the code after it has guards on the values that cross it",
+        f"Expect it: the code after the graph break on line {line} has guards on the values that cross the break",
     )
 
 

@@ -249,7 +249,7 @@ def _failed(context: Context, graph: GeneratedGraph, why: str) -> Finding:
 
 
 _BREAK_HINTS = (
-    "Remove the graph break: its own finding on this line says how",
+    "See the finding of the graph break on this line for what may remove it",
     "Or move the line to a place where fewer tensors cross it, such as the end of the function",
 )
 

@@ -151,7 +151,7 @@ def _of_one_root(
     if owner := changed_together(context, recompilation) or owner:
         return (owner, *part)
     before = root_break(context, recompilation, failure)
-    if before is None or before.is_removed:
+    if before is None or before.is_inside:
         return ()
     return (before.at.path, before.at.line, *part)
 

@@ -27,7 +27,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import format_count, format_list
-from fuselight_server.base.remedies import advice, advised
+from fuselight_server.base.remedies import advised
 from fuselight_server.explain.findings.advice.advice import with_joint_changes, worded
 from fuselight_server.explain.findings.advice.duck_sizes import about_equal_sizes, fixed_as_one
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch, is_of_object
@@ -77,7 +77,7 @@ from fuselight_server.explain.findings.recompilations.remedies import (
     root_failures,
     unmarked_sizes,
 )
-from fuselight_server.explain.findings.recompilations.root_breaks import RootBreak, root_break
+from fuselight_server.explain.findings.recompilations.root_breaks import root_break
 from fuselight_server.explain.findings.recompilations.shared_sizes import (
     compiled_too,
     program_cures,
@@ -176,8 +176,6 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
     )
     cures = cures_of_group(context, group, failure) if shared is None else ()
     before = root_break(context, recompilation, failure)
-    if before is not None and before.is_removed:
-        remedies = advice((_with_the_break(before, home),))
     cures = worded(candidates) if candidates and is_first else cures
     remedies = with_joint_changes(remedies, cures, context.trials)
     return context.finding(
@@ -216,13 +214,6 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
 
 def _guard_of(context: Context, root: Root) -> tuple[Recompile, GuardFailure | None]:
     return root.recompile, read_place(context, root.recompile)[1]
-
-
-def _with_the_break(before: RootBreak, home: Location) -> str:
-    return (
-        f"Remove the graph break on {_line_words(before.at, home)} first: this recompilation goes with it, because "
-        "both calls are then parts of the caller's graph"
-    )
 
 
 def _is_inner(context: Context, recompilation: Recompile) -> tuple[tuple[str, str], ...]:

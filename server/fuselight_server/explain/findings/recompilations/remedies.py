@@ -22,7 +22,7 @@ from fuselight_server.explain.findings.advice.expectations import (
     fixed_by_torch,
     is_of_object,
 )
-from fuselight_server.explain.findings.advice.trial_verdict import trials_of
+from fuselight_server.explain.findings.advice.trial_verdict import removed_breaks, trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
 from fuselight_server.explain.findings.common.hooks import for_hook
 from fuselight_server.explain.findings.common.library_remedies import is_new_state, library_remedy
@@ -38,8 +38,8 @@ from fuselight_server.explain.findings.common.source_tree import (
     is_of_context_manager,
     tree_around,
 )
-from fuselight_server.explain.findings.common.text import place, quoted
-from fuselight_server.explain.findings.common.value_writes import is_written_by_callers, write_of
+from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.changed_containers import (
     changed_container,
     container_step,
@@ -58,7 +58,6 @@ from fuselight_server.explain.findings.recompilations.filled_caches import of_fi
 from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.own_state import (
     names_of,
-    relation_sources,
     state_step,
 )
 from fuselight_server.explain.findings.recompilations.relation_words import expected_outcomes
@@ -283,10 +282,12 @@ def remedies_for(
         or size_remedy(context, recompilation, failure)
         or value_remedy(context, recompilation, failure)
     )
-    if certain:
+    removed = removed_breaks(context.trials, recompilation, failure)
+    if certain and not removed:
         return advice(certain)
     trials = trials_of(context.trials, recompilation, failure)
-    tried = tried_remedies(candidates_for(context, recompilation, failure), trials)
+    alone = tried_remedies(candidates_for(context, recompilation, failure), trials)
+    tried = tuple(best_first((*removed, *alone)))
     is_cured = bool(tried) and tried[0].state is RemedyState.TRIED
     is_of_first = is_cured and tried[0].kind == CureKind.FIRST_CALL.value
     of_code = () if is_together or is_of_first else _of_code(context, recompilation, failure)
@@ -388,23 +389,11 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     if small := small_size(recompilation, failure):
         return small
     line = resumed_at(context, recompilation)
-    is_made_before = line is not None and not _is_given(context, recompilation, failure)
-    if line is not None and is_made_before and _may_go(failure):
-        if failure.cause is GuardCause.DELETED and CARRIED in failure.code:
-            return (
-                (
-                    f"Remove the graph break on line {line}, or do the whole statement outside the compiled code: the "
-                    "value that waits for the break is created again in each call"
-                ),
-            )
-        if _is_of_python(context, recompilation, failure):
-            return _of_python(context, recompilation, failure, _root_of(context, recompilation, line))
-        return (
-            (
-                f"Remove the graph break on {_root_of(context, recompilation, line)} first: torch compiles the code "
-                "after it separately, with guards on the values that cross it"
-            ),
-        )
+    if line is not None and failure.cause is GuardCause.DELETED and CARRIED in failure.code:
+        waits = f"the value that waits for the graph break on line {line} is created again in each call"
+        return (f"Expect one compile for each call: {waits}",)
+    if _is_of_python(context, recompilation, failure):
+        return _of_python(context, recompilation, failure)
     if is_unguarded(context, recompilation, failure):
         value = quoted(failure.source)
         return (f"Expect one extra compile: what torch compiled next does not check {value}",)
@@ -417,17 +406,6 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     return of_objects(context, recompilation, failure) or (*of_filled_cache(context, failure), *texts)
 
 
-def _root_of(context: Context, recompilation: Recompile, line: int) -> str:
-    """Where the break before a part is: that in a function which the line calls has to go first."""
-    after = resumption_of(context, recompilation)
-    stack = after.broke.stack if after is not None and after.broke is not None else ()
-    root = context.innermost_user_frame(stack)
-    if root is None or (root.path, root.line) == (recompilation.location.path, line):
-        return f"line {line}"
-    where = f"line {root.line}" if root.path == recompilation.location.path else place(root)
-    return f"{where}, which line {line} calls,"
-
-
 _VARYING = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION})
 """Changes after which torch may keep what changed symbolic; that of a type or a rank, it compiles for."""
 _FIXED_VALUE_OF_PYTHON = (
@@ -436,23 +414,15 @@ _FIXED_VALUE_OF_PYTHON = (
 )
 
 
-def _of_python(
-    context: Context, recompilation: Recompile, failure: GuardFailure, root: str
-) -> tuple[str, ...]:
-    """What to do about a Python number that the graph break on `root` makes: nothing traces what computes it."""
+def _of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to expect of a Python number that a graph break makes: nothing traces what computes it."""
     if not re.search(r"\d", f"{failure.was}") or is_held(context, recompilation, failure):
         return (_FIXED_VALUE_OF_PYTHON,)
     unless = (
         "" if made_dynamic(context, recompilation, [failure]) else ", unless a line needs its exact value"
     )
-    value = quoted(failure.source)
-    return (
-        (
-            f"Remove the graph break on {root.removesuffix(',')}, as its own finding says: "
-            f"no code then starts there with {value}"
-        ),
-        f"Or expect one extra compile: torch keeps {value} dynamic from its second value on{unless}",
-    )
+    kept = f"torch keeps {quoted(failure.source)} dynamic from its second value on"
+    return (f"Expect one extra compile: {kept}{unless}",)
 
 
 def _is_of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
@@ -483,16 +453,6 @@ def is_made_by_the_function(context: Context, recompilation: Recompile, failure:
     )
 
 
-def _is_given(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
-    """Whether the caller gives the value, and not the code before a graph break: its guard fails without it, too."""
-    if CARRIED in failure.code:
-        return False
-    if _is_left_by_calls(context, recompilation, failure):
-        return True
-    sources = [failure.source] if failure.source else list(relation_sources(failure))
-    return bool(sources) and all(_gives(context, recompilation, source) for source in sources)
-
-
 def _is_left_by_calls(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether a global has what earlier calls left in it: `n += 1` and `n = n + 1` count on, and no line sets it."""
     root, tree = _ROOT.match(failure.source), function_tree(context.read_line, recompilation.location)
@@ -511,18 +471,6 @@ def _is_left_by_calls(context: Context, recompilation: Recompile, failure: Guard
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store)
     )
     return all(node in counted or ast.unparse(node) not in {root[0], failure.source} for node in stored)
-
-
-def _gives(context: Context, recompilation: Recompile, source: str) -> bool:
-    """Whether a value comes from the caller: an argument, or an attribute that only code outside assigns."""
-    if is_written_by_callers(context, recompilation, source):
-        return True
-    name = _ROOT.match(source)
-    if name is None or name[0] not in _arguments(context, recompilation):
-        return False
-    tree = function_tree(context.read_line, recompilation.location)
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
-    return tree is not None and all(node.id != name[0] or isinstance(node.ctx, ast.Load) for node in names)
 
 
 def unmarked_sizes(

@@ -1,8 +1,8 @@
 """The graph break that a recompilation follows from, which is to be fixed first.
 
-Invariant: a recompilation is said to go with a break only if both calls that differ are made by one compiled function,
-one inside and one outside of a block that sets the grad mode, and each at a line that breaks: without the break both
-are parts of the caller's graph. A value that the caller gives, or that the function only hands on, is not said to.
+Invariant: calls are said to be compiled separately because of a break only if one compiled function makes both that
+differ, one inside and one outside of a block that sets the grad mode, and each at a line that breaks. A recompilation
+for a value that the caller gives, or that the function only hands on, comes after no break.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class RootBreak:
     """The break to fix before a recompilation."""
 
     at: Location
-    is_removed: bool
-    """Whether the recompilation surely goes with it."""
+    is_inside: bool
+    """Whether it is in the function, which its caller then calls in eager mode."""
 
     def words(self, home: Location) -> str:
         """How a recompilation that is shown at `home` follows from it."""
         where = f"line {self.at.line}" if self.at.path == home.path else place(self.at)
-        relation = "goes with" if self.is_removed else "is in the code after"
+        relation = "is called in eager mode because of" if self.is_inside else "is in the code after"
         return f"it {relation} the graph break on {where}"
 
 
@@ -43,7 +43,7 @@ def root_break(context: Context, recompilation: Recompile, failure: GuardFailure
     """The break to fix before a recompilation for `failure`; None if no fact shows one."""
     of_mode = _break_between_modes(context, recompilation)
     if of_mode is not None:
-        return RootBreak(of_mode, is_removed=True)
+        return RootBreak(of_mode, is_inside=True)
     line = resumed_at(context, recompilation)
     if line is None or failure is None:
         return None
@@ -53,7 +53,7 @@ def root_break(context: Context, recompilation: Recompile, failure: GuardFailure
     at = break_at(context, recompilation, line)
     broke = next((item for item in context.report.breaks if item.stack[:1] == (at,)), None)
     home = context.innermost_user_frame(broke.stack) if broke is not None else at
-    return RootBreak(home, is_removed=False) if home is not None else None
+    return RootBreak(home, is_inside=False) if home is not None else None
 
 
 def _break_between_modes(context: Context, recompilation: Recompile) -> Location | None:

@@ -1,64 +1,24 @@
-"""Findings as agents get them: their schema, the targets that ran, and what a run rests on."""
+"""Findings as agents get them: their schemas, the targets that ran, and what a run rests on.
+
+`finding_data.json` has the schemas of findings, targets and verdicts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Failure, Report
 from fuselight_server.base.formatting import cut_list
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 
-FINDING_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string"},
-        "line": {"type": "integer"},
-        "column": {"type": "integer"},
-        "code": {"type": "string", "description": "`GB0059` (PyTorch's) or `FL201` (Fuselight's)"},
-        "severity": {"type": "string", "enum": ["hint", "information", "warning", "error"]},
-        "title": {"type": "string"},
-        "cost": {"type": "array", "items": {"type": "string"}},
-        "hints": {"type": "array", "items": {"type": "string"}, "description": "What to do, the best first"},
-        "remedies": {
-            "type": "array",
-            "items": {"type": "object"},
-            "description": "The same as data: `state` is verified, tried, not tried, advice or refused, with `why`",
-        },
-        "target": {"type": "string"},
-        "tier": {"type": "string", "description": "What it rests on: `static` is the source alone"},
-        "has_known_rewrites": {
-            "type": "boolean",
-            "description": "Whether `fix_candidates` knows changes for findings of this code; not whether one passes",
-        },
-        "also_at": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Other places with the same cause, as `path:line`",
-        },
-    },
-    "required": ["path", "line", "code", "severity", "title"],
-}
-TARGET_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string"},
-        "name": {"type": "string"},
-        "line": {"type": "integer"},
-        "summary": {
-            "type": "string",
-            "description": "Graphs, breaks and recompilations, or that it did not run",
-        },
-        "inputs": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "The calls that were made: what is shown holds for them alone",
-        },
-        "torch": {"type": "string"},
-    },
-}
+_SCHEMAS = read_table(dict[str, Any], __file__)
+FINDING_SCHEMA, TARGET_SCHEMA = _SCHEMAS["finding"], _SCHEMAS["target"]
+VERDICT_SCHEMA = _SCHEMAS["verdict"]
+"""Of the rows that `commands/verdict_rows.py` makes."""
 _MAX_CALLS = 5
 
 

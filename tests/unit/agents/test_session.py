@@ -21,6 +21,7 @@ from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError, read_arguments
 from fuselight_server.agents.bounds import bounded_text, part_of
 from fuselight_server.agents.catalog import TOOLS
+from fuselight_server.agents.finding_data import VERDICT_SCHEMA
 from fuselight_server.agents.host import AgentHost
 from fuselight_server.agents.instructions import INSTRUCTIONS
 from fuselight_server.agents.permissions import FlagPermission
@@ -29,6 +30,7 @@ from fuselight_server.agents.toolbox import AgentToolbox
 from fuselight_server.agents.work_queue import WorkQueue
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.commands.verify import VerdictKind
 from tests.support.agents import MemoryClient, stateless_meta, talk, toolbox_of
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.reports import at, broken, report
@@ -87,6 +89,11 @@ def test_each_tool_is_described_by_itself_and_in_the_instructions() -> None:
         assert f"`{tool.name}`" in INSTRUCTIONS or tool.name == "cancel"
         is_read_only = not (tool.effects.runs_code or tool.effects.writes)
         assert data["annotations"]["readOnlyHint"] is is_read_only
+
+
+def test_the_schema_of_a_verdict_names_each_kind() -> None:
+    kinds = VERDICT_SCHEMA["properties"]["verdict"]["enum"]
+    assert kinds == [kind.value for kind in VerdictKind]
 
 
 def test_the_skill_names_each_tool_and_no_other() -> None:

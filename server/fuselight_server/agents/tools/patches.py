@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import LONGEST_TEXT, bounded_text
+from fuselight_server.agents.finding_data import VERDICT_SCHEMA
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
-from fuselight_server.agents.verdict_schema import VERDICT_SCHEMA
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.commands.changed_texts import file_texts, named_text

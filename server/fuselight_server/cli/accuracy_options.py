@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection
 
-from fuselight_server.cli.options import at_least
+from fuselight_server.cli.options import at_least, read_by
 from fuselight_server.commands.accuracy_options import (
     ACCURACY_OPTIONS,
     AccuracyOption,
-    AccuracyOptionError,
     AccuracyPlan,
     accuracy_plan,
     compared_with,
@@ -56,22 +55,10 @@ def _add(parser: argparse.ArgumentParser, option: AccuracyOption, flag: str) -> 
             flag,
             dest=destination,
             metavar=option.metavar,
-            type=_reader(option.name),
+            type=read_by(_READERS[option.name]),
             default=option.default,
             help=option.words,
         )
-
-
-def _reader(name: str) -> Callable[[str], str]:
-    """A type of argument."""
-
-    def read(text: str) -> str:
-        try:
-            return _READERS[name](text)
-        except AccuracyOptionError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read
 
 
 def asked_accuracy_plan(

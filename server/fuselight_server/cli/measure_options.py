@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import re
 
-from fuselight.shared.configurations import ConfigurationError, names_in
+from fuselight.shared.configurations import names_in
 from fuselight.shared.devices import UnknownDevice, find
-from fuselight.shared.report import Work
-from fuselight_server.cli.options import at_least
+from fuselight.shared.measurement_plans import TunePlan
+from fuselight.shared.report import Numerics, Work
+from fuselight_server.cli.options import at_least, read_by
 from fuselight_server.explain.benchmarks.planning import configurations
 from fuselight_server.explain.searches.planning import budget_seconds
 
@@ -22,7 +23,7 @@ def add_measure_options(parser: argparse.ArgumentParser) -> None:
         "--compare",
         metavar="NAME,NAME",
         action="append",
-        type=_configurations,
+        type=read_by(_configurations),
         help="configurations: eager, written (as in source), dynamic, the modes of torch.compile, backend:NAME, each "
         "with +dynamic, +fullgraph, +OPTION=VALUE after it, a VALUE with a comma in quotes; repeatable "
         "(default: eager and written)",
@@ -56,6 +57,36 @@ def add_work_options(parser: argparse.ArgumentParser, *, verb: str) -> None:
     work.add_argument("--train", action="store_true", help=f"{verb} forward and backward")
     work.add_argument(
         "--step", action="store_true", help=f"{verb} a training step: forward, backward and SGD"
+    )
+
+
+def add_search_options(parser: argparse.ArgumentParser, *, scope: str = "") -> None:
+    """Declare `--budget`, `--numerics`, `--fixed-modules`, `--modes`; `scope`: what precedes what they do."""
+    parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        type=read_by(budget_seconds),
+        default=TunePlan().budget_seconds,
+        help=f"{scope}duration of a whole search, compiles included: seconds, as 120s, or minutes, as 2m (default: 120s)",
+    )
+    parser.add_argument(
+        "--numerics",
+        type=Numerics,
+        choices=[numerics.value for numerics in Numerics],
+        default=Numerics.EXACT,
+        help=f"{scope}changes of the arithmetic that may be tried: none (exact), TF32, or also bfloat16 (reduced) "
+        "(default: exact)",
+    )
+    parser.add_argument(
+        "--fixed-modules",
+        action="store_true",
+        help=f"{scope}no module changes after the first call (train(), a replaced layer, a hook): also try candidates "
+        "that do not check for it",
+    )
+    parser.add_argument(
+        "--modes",
+        action="store_true",
+        help=f"{scope}also measure torch's other modes, after the search and beyond its budget",
     )
 
 
@@ -104,17 +135,6 @@ def asked_configurations(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _configurations(text: str) -> tuple[str, ...]:
-    try:
-        names = names_in(text)
-        configurations(names, compiled=False)
-    except ConfigurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    names = names_in(text)
+    configurations(names, compiled=False)
     return tuple(names)
-
-
-def search_budget(text: str) -> float:
-    """The seconds of `120s` or `2m`. Raises argparse.ArgumentTypeError."""
-    try:
-        return budget_seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -8,7 +8,7 @@ import dataclasses
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fuselight_server.base.default_limits import DefaultLimits
 from fuselight_server.base.terminal import Color, print_error, standard_error
@@ -16,6 +16,8 @@ from fuselight_server.commands.options import CommandOptions
 
 if TYPE_CHECKING:  # commands without a report load none
     from fuselight.shared.report import Device
+
+T = TypeVar("T")
 
 
 def add_command_options(
@@ -126,11 +128,21 @@ def at_least(least: float) -> Callable[[str], float]:
     return number
 
 
-def device_option(name: str) -> Device | None:
-    """The device of an option, None for `auto`. Raises ArgumentTypeError."""
-    from fuselight.shared.devices import AUTO, UnknownDevice, find  # noqa: PLC0415 - few commands have the option
+def read_by(read: Callable[[str], T]) -> Callable[[str], T]:
+    """A type of argument: what `read` makes of the text, whose ValueError is the message."""
 
-    try:
-        return None if name.strip().lower() == AUTO else find(name)
-    except UnknownDevice as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    def argument(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return argument
+
+
+@read_by
+def device_option(name: str) -> Device | None:
+    """The device of an option, None for `auto`."""
+    from fuselight.shared.devices import AUTO, find  # noqa: PLC0415 - few commands have the option
+
+    return None if name.strip().lower() == AUTO else find(name)

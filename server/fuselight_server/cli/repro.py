@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.cli.options import add_command_options, at_least
+from fuselight_server.cli.options import add_command_options, at_least, read_by
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.repro import ReproPlan, reproduce
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bisect",
         metavar="A..B",
-        type=_releases,
+        type=read_by(releases_between),
         default=(),
         help="also find the release of torch in which each fault begins or ends, as 2.11..2.15 or 2.13.0..2.14.1",
     )
@@ -47,14 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="FOLDER", type=Path, help="write each program and the text of its issue into FOLDER"
     )
-
-
-def _releases(text: str) -> tuple[str, ...]:
-    """A type of argument: the releases of a range."""
-    try:
-        return releases_between(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from fuselight.shared.configurations import MODES
 from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
-from fuselight.shared.report.tuned import Numerics
 from fuselight.shared.suites import SIZES, SUITES
 from fuselight_server.cli.measure_options import (
     add_measure_options,
+    add_search_options,
     asked_configurations,
-    search_budget,
     work_of,
 )
 from fuselight_server.cli.options import add_color_option, add_python_option, at_least
@@ -52,7 +51,7 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
     _add_folder_options(parser)
     _add_limits(parser)
     add_measure_options(parser)
-    _add_search_options(parser)
+    add_search_options(parser, scope="for tune: ")
     parser.add_argument(
         "--against", metavar="DIR|FILE", help="compare with the results of another sweep, regressions first"
     )
@@ -122,30 +121,6 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_search_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--budget",
-        metavar="SECONDS",
-        type=search_budget,
-        default=120.0,
-        help="for tune: duration of each search, as 120s or 2m (default: %(default)gs)",
-    )
-    parser.add_argument(
-        "--numerics",
-        choices=[numerics.value for numerics in Numerics],
-        default=Numerics.EXACT.value,
-        help="for tune: which changes of the arithmetic are allowed (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--fixed-modules",
-        action="store_true",
-        help="for tune: also try candidates that do not check the modules",
-    )
-    parser.add_argument(
-        "--modes", action="store_true", help="for tune: also measure torch's other modes, beyond the budget"
-    )
-
-
 def sweep_options(options: argparse.Namespace) -> SweepOptions:
     """What the command line asks for."""
     work = work_of(options)
@@ -158,7 +133,7 @@ def sweep_options(options: argparse.Namespace) -> SweepOptions:
         search=TunePlan(
             work=work,
             budget_seconds=options.budget,
-            numerics=Numerics(options.numerics),
+            numerics=options.numerics,
             fixed_modules=options.fixed_modules,
             accuracy=options.accuracy,
             modes=MODES if options.modes else (),

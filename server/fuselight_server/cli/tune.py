@@ -11,20 +11,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from fuselight.shared.configurations import MODES, ConfigurationError, names_in
+from fuselight.shared.configurations import MODES, names_in
 from fuselight.shared.measurement_plans import TunePlan
-from fuselight.shared.report import Numerics
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
     add_estimate_option,
+    add_search_options,
     add_timed_device_option,
     add_work_options,
-    search_budget,
     work_of,
 )
-from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.options import add_command_options, read_by
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.outcome import CheckOutcome
@@ -39,30 +38,10 @@ STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothi
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(parser, formats=("text", "json", "html"), limits=COMPILE_LIMITS, limited="candidate")
-    parser.add_argument(
-        "--budget",
-        metavar="TIME",
-        type=search_budget,
-        default=TunePlan().budget_seconds,
-        help="duration of the whole search, compiles included: seconds, as 120s, or minutes, as 2m (default: 120s)",
-    )
+    add_search_options(parser)
     add_work_options(parser, verb="tune")
     add_timed_device_option(parser)
     add_estimate_option(parser)
-    parser.add_argument(
-        "--numerics",
-        type=Numerics,
-        choices=[numerics.value for numerics in Numerics],
-        default=Numerics.EXACT,
-        help="changes of the arithmetic that may be tried: none (exact), TF32, or also bfloat16 (reduced) "
-        "(default: exact)",
-    )
-    parser.add_argument(
-        "--fixed-modules",
-        action="store_true",
-        help="no module changes after the first call (train(), a replaced layer, a hook): also try candidates that do "
-        "not check for it",
-    )
     named = parser.add_mutually_exclusive_group()
     for option, what in (("--try", "also try"), ("--only", "try nothing but")):
         named.add_argument(
@@ -70,14 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             dest=f"{option[2:]}_names",
             metavar="CONFIG,CONFIG",
             action="append",
-            type=_candidates,
+            type=read_by(lambda text: candidates(names_in(text))),
             help=f"{what} these configurations, as max-autotune or default+freezing=True; repeatable",
         )
-    parser.add_argument(
-        "--modes",
-        action="store_true",
-        help="also measure torch's other modes, after the search and beyond its budget",
-    )
     parser.add_argument(
         "--fixes",
         action=argparse.BooleanOptionalAction,
@@ -103,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
         work=work_of(options),
         device=options.device,
         budget_seconds=options.budget,
-        numerics=Numerics(options.numerics),
+        numerics=options.numerics,
         fixed_modules=options.fixed_modules,
         candidates=tuple(dict.fromkeys(name for group in given for name in group)),
         only=options.only_names is not None,
@@ -139,13 +113,6 @@ def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
         return 2
     written = [search.written for search in searches if search.written is not None]
     return 1 if any(decision.problem and not decision.keeps_earlier for decision in written) else 0
-
-
-def _candidates(text: str) -> tuple[str, ...]:
-    try:
-        return candidates(names_in(text))
-    except ConfigurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _print(outcome: TuningOutcome, options: argparse.Namespace) -> None:

@@ -171,8 +171,15 @@ def refused_fixes(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...
 
 
 def refusals(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
-    """Why fixes are refused: `Use torch.where: tried and refused: gradients differ`. Trials alone are not named."""
-    return tuple(f"{remedy.text}: {remedy.reason}" for remedy in refused_fixes(remedies))
+    """Why fixes are refused: `Use torch.where: tried and refused: gradients differ`. Trials alone are not named.
+
+    Of several that one fact of the code refuses without a run, the first says it.
+    """
+    first: dict[object, str] = {}
+    for remedy in refused_fixes(remedies):
+        key = (remedy.text, remedy.reason) if remedy.is_fix else remedy.reason
+        first.setdefault(key, f"{remedy.text}: {remedy.reason}")
+    return tuple(first.values())
 
 
 def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.finding import Finding, Span
     from fuselight_server.explain.findings.static import HasRun
     from fuselight_server.source.reading import Reading, StaticTarget
 
@@ -60,7 +60,7 @@ def compose_findings(
         for finding in findings
         if finding.code != _WITHOUT_INPUTS or (finding.span.path, finding.span.line) not in served
     )
-    return fold(apply_ignores(_without_repeats(needed), comments, has_run=has_run))
+    return fold(apply_ignores(_without_repeats(needed, comments), comments, has_run=has_run))
 
 
 def answered_targets(reading: Reading, reports: Iterable[Report]) -> set[str]:
@@ -96,9 +96,26 @@ def _line(finding: Finding) -> tuple[str, int, str]:
     return finding.span.path, finding.span.line, finding.code
 
 
-def _without_repeats(findings: Iterable[Finding]) -> list[Finding]:
-    """Keep the first of the findings that several targets have in common."""
-    kept: dict[object, Finding] = {}
+def _without_repeats(findings: Iterable[Finding], readings: Mapping[str, Reading]) -> list[Finding]:
+    """Keep one of the findings that several targets have in common, as those of one program have."""
+    same: dict[object, list[Finding]] = {}
     for finding in findings:
-        kept.setdefault((finding.span, finding.code, finding.title), finding)
-    return list(kept.values())
+        same.setdefault((finding.span, finding.code, finding.title), []).append(finding)
+    return [_of_its_target(group, readings) for group in same.values()]
+
+
+def _of_its_target(same: list[Finding], readings: Mapping[str, Reading]) -> Finding:
+    """That of the target whose source has the line, or the nearest line that leads to it; else the first."""
+    for span in (same[0].span, *(item.span for item in same[0].related)) if len(same) > 1 else ():
+        for finding in same:
+            reading = readings.get(finding.target_path) if span.path == finding.target_path else None
+            targets = reading.targets if reading is not None else ()
+            own = [target for target in targets if target.name == finding.target]
+            compiled = {name for target in own for name in (target.name, target.wraps, target.holds)}
+            if any(_has(target.span, span) for target in targets if target.name in compiled):
+                return finding
+    return same[0]
+
+
+def _has(whole: Span, part: Span) -> bool:
+    return whole.line <= part.line <= (whole.end_line or whole.line)

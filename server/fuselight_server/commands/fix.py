@@ -298,7 +298,9 @@ class FixedFiles:
             self.left.add((at.code, at.span.path, at.span.line))
             rewrites = fixer.rewrites(finding, last)
             self.unsolved += not rewrites.remedies
-            self.refusals += [FindingRefusal(at, refusal) for refusal in rewrites.refused]
+            self.refusals += [
+                FindingRefusal(at, fixer.refusal_as_read(at, item)) for item in rewrites.refused
+            ]
         return last
 
     async def _fix_caches(self, target_run: TargetRun, outcome: CheckOutcome) -> None:

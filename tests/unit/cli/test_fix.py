@@ -299,9 +299,10 @@ def test_a_rewrite_that_is_not_offered_has_its_line_as_read_where_a_fix_adds_lin
         text = read(path).replace("    branch(x)", "    where(x)\r\n    where(x)", 1)
         return (Remedy("double", "Double", FixClass.EXACT, {path: text}),) if text != read(path) else ()
 
-    world.offers(doubled, RefusedRewrite("where", "Use torch.where", "`lr` is a number"))
+    world.offers(doubled, RefusedRewrite("where", "Use torch.where", "`lr` is a number on line 9"))
     result = world.run(*options)
-    assert "not offered: model.py:8: Use torch.where: `lr` is a number\n" in result.stdout + result.stderr
+    shown = "not offered: model.py:8: Use torch.where: `lr` is a number on line 8\n"
+    assert shown in result.stdout + result.stderr
 
 
 def test_a_file_that_changes_meanwhile_is_left_alone(world: FixCommand) -> None:

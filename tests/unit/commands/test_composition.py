@@ -90,6 +90,18 @@ def test_what_two_targets_have_in_common_is_one_finding() -> None:
     assert places(twice) == places(list(actual_findings))
 
 
+@pytest.mark.parametrize(
+    ("line", "target"), [(5, "scale"), (13, "total"), (1, "scale")], ids=["first", "second", "neither"]
+)
+def test_what_two_targets_have_in_common_is_of_the_one_whose_source_has_the_line(
+    line: int, target: str
+) -> None:
+    found = findings(report(breaks=(broken(at(line)),)))
+    both = [replace(item, target=name, target_path=FILE) for name in ("scale", "total") for item in found]
+    shown = compose_findings(both, (), {FILE: READING})
+    assert {item.target for item in shown if item.code != "FL503"} == {target}
+
+
 def test_a_comment_is_unused_only_where_a_run_would_have_found_its_code() -> None:
     idle = read_source(FILE, "x = 1  # fuselight: ignore[GB0170]\n")
     for has_run, expected in ((True, [(1, "FL503")]), (False, [])):

@@ -7,6 +7,7 @@ each other known target that runs a changed file. Nothing is written here.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from fuselight_server.base.formatting import format_lines, format_target
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.explain.findings.common.counts import Counts, counts
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy, Rewrites, rewrites
+from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, effect
 from fuselight_server.fixes.verification.comparison import (
     TextComparison,
@@ -44,6 +46,7 @@ MAX_ROUNDS = 30
 """Rounds of further calls of one change: one or two are enough, unless calls take seconds."""
 MAX_COMPILED = 8
 """Further calls of one change that are compiled if nothing is written: there may be 60, of about 1 CPU-second each."""
+_LINE_NUMBER = re.compile(r"(?<=\bline )\d+")
 _Trial = tuple[object, ...]
 """A finding in the file as it was read, the text of its line now, and the kind and the title of a remedy."""
 
@@ -344,6 +347,18 @@ class Fixer:
             column += len(old) - len(new)  # a fix has changed the line before it
         moved = _at_line(finding, line)
         return dataclasses.replace(moved, span=dataclasses.replace(moved.span, column=column))
+
+    def refusal_as_read(self, finding: Finding, refusal: RefusedRewrite) -> RefusedRewrite:
+        """A refusal for a finding of the texts so far with the lines of the file as it was read."""
+        path, before = finding.span.path, self.texts.read(finding.span.path)
+        if path not in self.texts.changed or before is None:
+            return refusal
+        lines = LineMap.between(self.texts.changed[path], before)
+        title, reason = (
+            _LINE_NUMBER.sub(lambda number: str(lines.places(int(number[0]))[0]), text)
+            for text in (refusal.title, refusal.reason)
+        )
+        return dataclasses.replace(refusal, title=title, reason=reason)
 
     def _as_read_before(self, finding: Finding, remedy: Remedy) -> Finding:
         """A finding of the new text with its lines in the file as it was read."""

@@ -372,6 +372,22 @@ def test_a_backend_that_needs_a_shape_says_how_to_keep_it_fixed(operator: str) -
     assert all("capture_dynamic_output_shape_ops" in text for text in untried(finding))
 
 
+@pytest.mark.parametrize(
+    ("operator", "differs"),
+    [
+        (
+            "aten.nonzero.default",
+            "drops the positions after the n-th, and where there are fewer, it fills up",
+        ),
+        ("aten.bincount.default", "of a fixed size n, greater than each index, which ends with zeros"),
+        ("aten.masked_select.default", "and leave the others out of sums and means"),
+    ],
+)
+def test_a_step_with_another_result_says_what_differs(operator: str, differs: str) -> None:
+    (step,) = first_step("GB0036", f"Operator `{operator}` has a non-Tensor output")
+    assert differs in step
+
+
 def test_a_backend_that_refuses_an_operator_leaves_a_step_for_the_user() -> None:
     hints = ("Report an issue to the backend compiler repo.",)
     explanation = "Backend compiler `mine` failed with ValueError"

@@ -23,7 +23,7 @@ from fuselight.shared.report import (
     Report,
     TrialCounts,
 )
-from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order, refusals
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
 from fuselight_server.explain.findings.advice.trial_verdict import trial_of
 from tests.support.reports import FILE, at, broken, report
@@ -35,6 +35,17 @@ SKIPPED = NotCompiled(NotCompiledKind.SKIPPED, "Net.run", at(5), "in a loop", st
 
 def cure(value: str = PRINTS) -> CallCure:
     return CallCure(CureKind.SETTING, FILE, 8, value=value, goal=CureGoal.BREAKS)
+
+
+def test_a_reason_that_refuses_several_fixes_is_said_once() -> None:
+    refused = [
+        FindingRemedy(text, RemedyState.REFUSED, why="`w` varies too") for text in ("Mark a", "Mark b")
+    ]
+    other = FindingRemedy("Use c", RemedyState.REFUSED, why="`w` is a number")
+    assert refusals([*refused, other]) == (
+        "Mark a: no fix is offered: `w` varies too",
+        "Use c: no fix is offered: `w` is a number",
+    )
 
 
 def run(*breaks: Break, skipped: tuple[NotCompiled, ...] = (SKIPPED,)) -> Report:

@@ -147,7 +147,7 @@ def test_padding_is_advised_where_compiled_code_serves_each_larger_size() -> Non
     finding = first_of(report(recompiles=(again(failed(**GENERAL)),)))
     assert finding.hints == (
         f"Expect it: {RULE}",
-        "Or pad to a size of 2 or more, which the compiled code before serves",
+        "Or pad to a size of 2 or more, which the compiled code before serves, and leave the padding out of results",
     )
 
 

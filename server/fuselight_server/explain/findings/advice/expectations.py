@@ -43,7 +43,10 @@ _KEEP_GRADIENTS = (
 )
 ZERO_OR_ONE = "by default, torch compiles a size of 0 or 1 separately, even a dynamic one"
 _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
-    GuardCause.DIMENSION: "Expect one compile for each value of {value}, or pad to a few fixed sizes, which adds work",
+    GuardCause.DIMENSION: (
+        "Expect one compile for each value of {value}, or pad to a few fixed sizes, which adds work, and elements to "
+        "leave out of results"
+    ),
     GuardCause.NUMBER: "Expect one compile for each value of {value}",
     GuardCause.RANK: "Expect one compile for each number of dimensions of {value}",
     GuardCause.DTYPE: "Expect one compile for each dtype of {value}",

@@ -277,7 +277,10 @@ def _short_name(name: str) -> str:
 
 
 _OUTSIDE = "outside the compiled code"
-MASK = "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements"
+MASK = (
+    "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements, and "
+    "leave the others out of sums and means"
+)
 _NUMBER = (
     "Keep the value a tensor (torch.where, torch.clamp and arithmetic accept tensors), and convert it to a "
     f"Python number {_OUTSIDE}"
@@ -319,7 +322,7 @@ _STEPS: dict[str, str] = {
     "GB0098": _DISABLED,
     "GB0099": _DISABLED,
     "GB0105": f"Work on the tensor with torch operators, and call .numpy() {_OUTSIDE}",
-    "GB0107": "Use torch.randint, which can be traced",
+    "GB0107": "Use torch.randint, which can be traced: the numbers are then others",
     "GB0108": f"Call retain_grad() {_OUTSIDE}",
     "GB0123": f"Compile the forward pass and the loss, and call .backward() {_OUTSIDE}",
     "GB0124": _NUMBER,
@@ -354,7 +357,7 @@ _STEPS: dict[str, str] = {
     "GB0291": f"Log {_OUTSIDE}",
     "GB0294": "Use the equivalent torch function instead of NumPy's",
     "GB0569": f"Print or format the tensor {_OUTSIDE}",
-    "GB4198": "Use .detach().clone(), which can be traced",
+    "GB4198": "Use .detach().clone(), which can be traced: the copy then requires no gradient",
     "GB8977": "Define the class at module level: it is then created once, and torch traces only its use",
     "GB0067": _WHOLE,
     "GB4413": _WHOLE,
@@ -380,8 +383,9 @@ _STEPS: dict[str, str] = {
 
 
 _COUNTED = (
-    "Count into a tensor of fixed size: weights.new_zeros(n).scatter_add_(0, index.long(), weights), where `weights` "
-    "is torch.ones_like(index, dtype=torch.long) if there are none"
+    "Count into a tensor of a fixed size n, greater than each index, which ends with zeros: "
+    "weights.new_zeros(n).scatter_add_(0, index.long(), weights), where `weights` is "
+    "torch.ones_like(index, dtype=torch.long) if there are none"
 )
 _DISTINCT = (
     f"Call it {_OUTSIDE} and pass in its result: how many distinct values there are depends on the data"
@@ -393,8 +397,9 @@ _BY_OPERATOR = {
         f"Pass output_size=..., the length of the result, if it is known {_OUTSIDE}: its shape is then fixed"
     ),
     "nonzero": (
-        "Keep the shape fixed: use a mask or torch.where(condition, x, y), or torch.nonzero_static(mask, size=n) for "
-        "at most n positions"
+        "Keep the shape fixed: use a mask or torch.where(condition, x, y), or torch.nonzero_static(mask, size=n): it "
+        "drops the positions after the n-th, and where there are fewer, it fills up with rows of -1, which as an index "
+        "is the last element"
     ),
 }
 """Steps for operators whose result has a shape that depends on data, by a part of the operator's name."""

@@ -16,7 +16,7 @@ from fuselight_server.explain.findings.common.source_tree import parents_of, tre
 _OUTSIDE = "outside the compiled code"
 _WITH_TORCH = (
     "Or draw it with torch, as torch.rand and torch.randint do, if the code only computes with it: the numbers are "
-    "then others"
+    "then others, and torch.randint leaves out its upper bound"
 )
 _DRAW_STEP = (
     f"Draw the number {_OUTSIDE}, and pass it in: as a tensor if the code only computes with it, else as a Python "

@@ -28,7 +28,7 @@ _DTYPES = {
 }
 _GENERAL = "2 <= "
 """How the guard begins of code that is compiled for any size of 2 or more."""
-_PAD = "Or pad to a size of 2 or more, which the compiled code serves"
+_PAD = "Or pad to a size of 2 or more, which the compiled code serves, and leave the padding out of results"
 _DYNAMIC = "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
 _DEPENDS_ON_SIZE = (
     "Pad to a few fixed sizes, or remove the code that depends on this size: "

@@ -26,7 +26,7 @@ from fuselight_server.explain.findings.common.source_tree import function_tree
 _SETTING = "automatic_dynamic_shapes"
 _RELATION = re.compile(r"no longer holds: (?P<name>\S+)\.size\((?P<dimension>\d+)\) is (?P<now>\d+)$")
 _RANGE = re.compile(r"\[(\d+), (\d+|inf|int_oo)\]")
-_PAD = "Or pad to a size of 2 or more, which the compiled code before serves"
+_PAD = "Or pad to a size of 2 or more, which the compiled code before serves, and leave the padding out of results"
 _SMALL = frozenset({0, 1})
 Size = tuple[str, int]
 """A tensor and a dimension of it."""

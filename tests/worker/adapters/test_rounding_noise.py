@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,3 +92,36 @@ def test_an_operator_that_returns_its_argument_still_does() -> None:
     with RoundingNoise(1):
         torch.ops.fuselight_noise.first_half(values).zero_()
     assert values.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(2, 3, 17, 24)[..., :17],
+        lambda: torch.randn(1, 1, 17, 24)[..., :17].expand(2, 3, 17, 17),
+        lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        lambda: torch.randn(40, 3)[:, 1],
+        lambda: torch.randn(4, 5).t(),
+    ],
+    ids=["padded", "expanded", "channels_last", "column", "transposed"],
+)
+def test_a_factor_keeps_its_strides(make: Callable[[], torch.Tensor]) -> None:
+    """An attention on a GPU refuses a mask whose rows are not aligned: the call raised, and its noise was lost."""
+    given, seen = make(), []
+    library: Any = torch.library.Library("fuselight_noise", "FRAGMENT")  # type: ignore[no-untyped-call]
+    library.define("mm(Tensor x) -> Tensor")
+    library.impl("mm", lambda x: seen.append(x) or x.sum(), "CPU")
+    with RoundingNoise(1):
+        torch.ops.fuselight_noise.mm(given)
+    assert seen[0].stride() == given.stride()
+    assert not torch.equal(seen[0], given)
+    torch.testing.assert_close(seen[0], given)
+
+
+def test_inference_mode_rounds_the_factors_of_a_convolution() -> None:
+    x, weight = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+    moved = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode(), RoundingNoise(1):
+            moved.append(torch.nn.functional.conv2d(x, weight))
+    assert torch.equal(*moved)

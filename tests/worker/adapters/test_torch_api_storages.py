@@ -228,3 +228,29 @@ def test_a_buffer_with_longer_rows_than_its_values_is_padded() -> None:
     buf4 = empty_strided_cuda((30, 8), (1, 30), torch.float32)
 """
     assert list(padded_buffers(text)) == ["buf0"]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: nn.functional.cross_entropy(x, torch.zeros(64, dtype=torch.long)),
+        lambda x: torch.einsum("ij,kj->ik", x, x.softmax(-1)),
+        lambda x: nn.functional.conv1d(x[None], torch.ones(8, 64, 3)).sum(),
+    ],
+    ids=["loss", "einsum", "convolution"],
+)
+def test_operators_that_consist_of_others_count_in_parts(
+    call: Callable[[torch.Tensor], torch.Tensor], mode: Callable[[], Any]
+) -> None:
+    """Inference mode gives a dispatch mode `cross_entropy_loss`, whose temporary tensors were not counted."""
+    x = torch.ones(64, 256)
+    expected = tracked(lambda: call(x))
+
+    def within() -> None:
+        with mode():
+            call(x)
+
+    known = tracked(within)
+    assert known.peak.bytes == expected.peak.bytes > 0
+    assert known.operators == expected.operators

@@ -21,10 +21,13 @@ from fuselight.adapters.torch_api.inductor.kernel_recording import (
     RecordedBuffer,
     without_graph_caches,
 )
+from fuselight.adapters.torch_api.rounding_noise import as_tf32
 from fuselight.adapters.torch_api.settings import eager_random_numbers
+from fuselight.measure.accuracy import kernel_replay
 from fuselight.measure.accuracy.kernel_replay import ReplayedLine, replay_kernels
 
 pytestmark = [pytest.mark.torch, pytest.mark.contract]
+MM = "extern_kernels.mm"
 
 
 def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -74,6 +77,23 @@ def test_the_first_wrong_kernel_is_named_with_its_line(replayed: Callable[[Any],
     assert line.replay.eager_steps < 4
     assert line.replay.judged == 2
     assert line.stack[-1].line == product.__code__.co_firstlineno + 2
+
+
+@pytest.mark.parametrize(("allowed", "factor", "kernel"), [(True, 1, ""), (True, 1.01, MM), (False, 1, MM)])
+def test_a_product_may_be_off_by_what_tf32_rounds_where_it_is_allowed(
+    replayed: Callable[[Any], ReplayedLine],
+    monkeypatch: pytest.MonkeyPatch,
+    allowed: bool,  # noqa: FBT001 - a parameter of the test
+    factor: float,
+    kernel: str,
+) -> None:
+    """cuDNN chooses TF32 by the strides of a convolution, which compiled code changes."""
+
+    def of_tf32(x: torch.Tensor, y: torch.Tensor, *, out: torch.Tensor) -> None:
+        torch.mm(as_tf32(x) * factor, as_tf32(y), out=out)
+
+    monkeypatch.setattr(kernel_replay, "rounds_to_tf32", lambda _: allowed)
+    assert replayed(of_tf32).replay.kernel == kernel
 
 
 def test_a_nan_in_another_place_is_wrong(replayed: Callable[[Any], ReplayedLine]) -> None:

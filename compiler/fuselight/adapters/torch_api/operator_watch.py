@@ -11,6 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fuselight.adapters.torch_api.composite_operators import run_parts
+
 
 @dataclass(frozen=True)
 class WatchedOperator:
@@ -34,6 +36,9 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         """Run an operator."""
+        parts = run_parts(self, func, args, kwargs)
+        if parts is not NotImplemented:
+            return parts
         given = tuple(pytree.tree_leaves((args, kwargs or {})))
         before = tuple(map(_copied, given)) if func._schema.is_mutable else given
         result = func(*args, **(kwargs or {}))

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from fuselight.adapters.torch_api.composite_operators import run_parts
 from fuselight.shared.devices.estimate import estimate
 from fuselight.shared.report import Device
 
@@ -34,6 +35,9 @@ class OperatorWork(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator and report it."""
+        parts = run_parts(self, func, args, kwargs)
+        if parts is not NotImplemented:
+            return parts
         result = func(*args, **(kwargs or {}))
         computed = [item for item in tree_leaves(result) if isinstance(item, torch.Tensor)]
         if computed and not _is_view(func):

@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 - private names are this package's business
 """Eager mode in which each operator may round the other way: shows what of a call is decided by rounding.
 
 Results of arithmetic change by at most one rounding step of their dtype, ties of an index go to another place, a NaN
@@ -15,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fuselight.adapters.torch_api.composite_operators import run_parts
 from fuselight.adapters.torch_api.storages import storage_address
 
 _EXACT = frozenset(
@@ -44,6 +46,8 @@ _PRODUCTS = frozenset(
 """Operators that multiply and add up: they round what they are given by as much as they round what they return."""
 _TF32 = 2.0**-11
 """Half of the last of 10 bits."""
+_MAX_GAPS = 8
+"""A factor keeps its strides if the memory from its first to its last element is at most so many times its size."""
 _CASTS = frozenset({"copy", "to_copy"})
 _UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 _FILL = 97
@@ -75,25 +79,38 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         """Run an operator, and change its result within rounding."""
         kwargs = kwargs or {}
+        parts = run_parts(self, func, args, kwargs)
+        if parts is not NotImplemented:
+            return parts
         name = str(func.overloadpacket.__name__).strip("_")
         if name in _TIED and self._seed % 2:
             reversed_result = _with_ties_reversed(func, args, kwargs, _TIED[name])
             if reversed_result is not None:
                 return reversed_result
-        if str(func.overloadpacket.__name__) in _PRODUCTS:
+        if multiplies(func):
             args = pytree.tree_map_only(torch.Tensor, self._rounded_factor, args)
         result = func(*args, **kwargs)
         if name in _CASTS:
             _change_undefined(result, args[1] if name == "copy" else args[0], self._seed)
         if name in _EXACT or func.namespace == "prim" or torch.Tag.nondeterministic_seeded in func.tags:
             return result
-        if not func._schema.is_mutable and _shares_memory(result, (args, kwargs)):  # noqa: SLF001 - as below
+        if not func._schema.is_mutable and _shares_memory(result, (args, kwargs)):
             return result  # a view, whatever its schema says: a copy would not show changes of it
         changed = pytree.tree_map_only(torch.Tensor, self._moved, result)
         return _in_place(func, result, changed)
 
     def _rounded_factor(self, tensor: torch.Tensor) -> torch.Tensor:
-        is_tf32 = tensor.dtype is torch.float32 and tensor.device.type == "cuda" and tf32_allowed()
+        is_tf32 = rounds_to_tf32(tensor)
+        extent = 1 + sum(
+            (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        )
+        if tensor.is_contiguous() or extent > _MAX_GAPS * tensor.numel():
+            return self._rounded(tensor, is_tf32=is_tf32)
+        # The mask of an attention, a part of a padded tensor, has to keep its strides: the operator refuses others.
+        memory = tensor.as_strided((extent,), (1,))
+        return self._rounded(memory, is_tf32=is_tf32).as_strided(tensor.shape, tensor.stride())
+
+    def _rounded(self, tensor: torch.Tensor, *, is_tf32: bool) -> torch.Tensor:
         if (
             is_tf32 and self._seed == 0
         ):  # kernels of Triton cut the bits off, which adds up more than rounding
@@ -126,13 +143,20 @@ def as_tf32(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor.contiguous().view(torch.int32) & ~((1 << 13) - 1)).view(torch.float32)
 
 
-def tf32_allowed() -> bool:
-    """Whether float32 kernels of a GPU may round factors to TF32."""
+def rounds_to_tf32(factor: torch.Tensor) -> bool:
+    """Whether an operator that multiplies may round this factor to TF32."""
     backends: Any = torch.backends
+    if factor.dtype is not torch.float32 or factor.device.type != "cuda":
+        return False
     try:
         return bool(backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32)
     except RuntimeError:  # the program uses torch's newer settings (2.9 and later)
         return "tf32" in (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
+
+
+def multiplies(func: Any) -> bool:
+    """Whether an operator multiplies and adds up, so that it may round its factors."""
+    return isinstance(func, torch._ops.OpOverload) and str(func.overloadpacket.__name__) in _PRODUCTS
 
 
 def _change_undefined(result: Any, source: Any, seed: int) -> None:
@@ -151,8 +175,8 @@ def _change_undefined(result: Any, source: Any, seed: int) -> None:
 
 def _in_place(func: Any, result: Any, changed: Any) -> Any:
     """What an operator returns: one that writes to its arguments has to return them."""
-    if not func._schema.is_mutable:  # noqa: SLF001 - how torch says that
-        is_view = any(argument.alias_info is not None for argument in func._schema.returns)  # noqa: SLF001
+    if not func._schema.is_mutable:
+        is_view = any(argument.alias_info is not None for argument in func._schema.returns)
         return result if is_view else changed
     for tensor, value in zip(pytree.tree_leaves(result), pytree.tree_leaves(changed), strict=True):
         if isinstance(tensor, torch.Tensor) and value is not tensor:

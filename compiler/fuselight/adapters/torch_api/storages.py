@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
+from fuselight.adapters.torch_api.composite_operators import run_parts
 from fuselight.adapters.torch_api.patching import patched
 
 P = TypeVar("P")
@@ -158,6 +159,9 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         if any(hasattr(kind, "__tensor_flatten__") for kind in types):
             return NotImplemented
         self._begin()
+        parts = run_parts(self, func, args, kwargs)
+        if parts is not NotImplemented:
+            return parts
         result = func(*args, **(kwargs or {}))
         self._operator += 1
         node = torch._C._current_autograd_node()

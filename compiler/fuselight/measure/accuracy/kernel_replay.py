@@ -22,6 +22,7 @@ import torch
 from torch.fx.node import map_arg
 
 from fuselight.adapters.torch_api.inductor.kernel_recording import LoweredGraph, RecordedBuffer
+from fuselight.adapters.torch_api.rounding_noise import multiplies, rounds_to_tf32
 from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy import drawn_values
 from fuselight.measure.accuracy.wide_attention import wide_form
@@ -32,6 +33,8 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _TIMES_EAGER, _STEPS = 4.0, 8.0
 _MEAN_STEPS = 1.0
 """Rounding steps that a kernel may be off, besides a multiple of those of its operators: the largest, and the mean."""
+_TF32_STEPS = 8.0 * 2**13
+"""As in _Errors, where a library may round factors to TF32, whose steps are 2**13 of float32."""
 _REDUCTIONS = ("aten.sum", "aten.mean", "aten.mm", "aten.bmm", "aten.addmm")
 _SUMS = ("aten.sum", "aten.mean", "aten.var")
 _WORDS = 200
@@ -348,7 +351,7 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 _Errors = tuple[tuple[float, float], tuple[float, float], bool, float]
 """The largest error of the kernel and of its operators in rounding steps, the mean ones, whether NaN are elsewhere, and
-by how many steps another order of its sums may move the result: the root of the numbers in one of them."""
+by how many steps another order of its sums, or TF32, may move the result: the root of the numbers in one of them."""
 
 
 def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
@@ -362,7 +365,10 @@ def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
     known: dict[torch.fx.Node, Any] = {}
     wide = _evaluated(node, cut, is_wide=True, known=known)
     errors = _errors_between(value, own, wide, _magnitude(node, {**cut, **known}))
-    return (*errors[:3], math.sqrt(_summed(node, cut) - 1))
+    order = math.sqrt(_summed(node, cut) - 1)
+    if rounds_to_tf32(value) and any(multiplies(each.target) for each in _operators(node, cut)):
+        order += _TF32_STEPS
+    return (*errors[:3], order)
 
 
 def _errors_between(

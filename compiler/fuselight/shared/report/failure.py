@@ -132,6 +132,12 @@ def first_line(error: BaseException, limit: int = 1000) -> str:
     return next(iter(safe_text(error).strip().splitlines()), "").strip()[:limit]
 
 
+def root_line(error: BaseException, limit: int = 1000) -> str:
+    """Return the type and the first line of an exception; of torch's wrapper around another one, of that one."""
+    root = getattr(error, "inner_exception", None) or error
+    return f"{type(root).__name__}: {first_line(root)}"[:limit]
+
+
 def traceback_text(error: BaseException) -> str:
     """Return the traceback with its causes; of a long text, the end of the traceback and the start of the text."""
     exception = traceback.TracebackException(type(error), error, error.__traceback__)

@@ -19,7 +19,7 @@ from fuselight.adapters.torch_api.untraced_libraries import untraced_libraries
 from fuselight.adapters.virtual_gpu.attention import eager_attending
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.shared.report import Device, HolderGrowth, MemoryPeak
-from fuselight.shared.report.failure import first_line
+from fuselight.shared.report.failure import root_line
 from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, keys_of, note_left, program_names
 from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved
@@ -112,5 +112,5 @@ class FormEstimator:
         except Exception as error:  # the user's code, or an operator that needs values
             if is_stopped():
                 raise
-            return FormPeak(None, None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS])
+            return FormPeak(None, None, root_line(error, _WORDS))
         return FormPeak(record.peak(self.device), record, growth=sizes.growth(LEAST_GROWTH))

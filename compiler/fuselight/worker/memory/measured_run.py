@@ -28,7 +28,7 @@ from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.devices import find
 from fuselight.shared.report import Location, MeasuredMemory, MemoryEstimate
-from fuselight.shared.report.failure import first_line
+from fuselight.shared.report.failure import root_line
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.memory.estimate_run import (
@@ -107,7 +107,7 @@ class MeasureMemory:
         except Exception as error:  # the user's code, or memory that runs out
             if state.stopped:
                 raise
-            return None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
+            return None, root_line(error, _WORDS)
         finally:
             self._tracker = None
 

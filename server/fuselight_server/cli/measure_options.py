@@ -67,7 +67,7 @@ def add_search_options(parser: argparse.ArgumentParser, *, scope: str = "") -> N
         metavar="TIME",
         type=read_by(budget_seconds),
         default=TunePlan().budget_seconds,
-        help=f"{scope}duration of a whole search, compiles included: seconds, as 120s, or minutes, as 2m (default: 120s)",
+        help=f"{scope}duration of a search, compiles included: seconds, as 120s, or minutes, as 2m (default: 120s)",
     )
     parser.add_argument(
         "--numerics",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.report import CallCure, CureKind, CureTrial, Tier
+from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, advised
 from fuselight_server.commands.fix import FixedFiles
@@ -114,8 +114,8 @@ def entry_of(cure: CallCure) -> FindingRemedy:
     return entry
 
 
-def cure(kind: CureKind, *subjects: str, value: str = "") -> CallCure:
-    return CallCure(kind, "/w/net.py", 1, subjects, value)
+def cure(kind: CureKind, *subjects: str, value: str = "", goal: CureGoal = CureGoal.COMPILES) -> CallCure:
+    return CallCure(kind, "/w/net.py", 1, subjects, value, goal=goal)
 
 
 LOGGED = '{"reorderable_logging_functions": ["%s"]}'
@@ -149,13 +149,23 @@ def test_two_changes_of_a_kind_are_two_remedies(
     assert [entry.state for entry in entries] == [RemedyState.NOT_TRIED, RemedyState.REFUSED]
 
 
-def test_a_change_that_a_trial_made_is_not_said_to_be_untried() -> None:
-    dynamic = cure(CureKind.DYNAMIC, value="True")
+@pytest.mark.parametrize(
+    ("goal", "words"),
+    [
+        (CureGoal.BREAKS, ("Compile with it (not verified: in a trial it breaks the graph on line 9)",)),
+        (CureGoal.COMPILES, ()),
+    ],
+    ids=["break", "recompilation"],
+)
+def test_a_change_that_moves_a_break_may_be_progress_for_a_break_alone(
+    goal: CureGoal, words: tuple[str, ...]
+) -> None:
+    dynamic = cure(CureKind.DYNAMIC, value="True", goal=goal)
     fix = of_candidate(Remedy("dynamic", "Compile with it", FixClass.EXACT, {"/w/net.py": "new"}))
     refusal = CureTrial(dynamic, 3, 1, refused="it breaks the graph on line 9")
     (moved,) = tried_remedies([TriedAdvice("Compile with it", dynamic)], {dynamic: refusal})
-    (entry,) = with_fixes(replace(FINDING, remedies=(moved,)), (fix,)).remedies
-    assert entry.words() == "Compile with it (not verified: in a trial it breaks the graph on line 9)"
+    entries = with_fixes(replace(FINDING, remedies=(moved,)), (fix,)).remedies
+    assert advised(entries) == words
 
 
 def test_verdicts_of_two_columns_are_kept_apart() -> None:

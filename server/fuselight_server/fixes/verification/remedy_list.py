@@ -121,9 +121,11 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(
             cure, kind=fix.kind, cost=cost, is_fix=True, changes_behavior=changes, values=fix.values
         )
-    if cure.state is RemedyState.REFUSED and not cure.why.startswith(MOVED_BREAKS):
+    may_be_progress = goal is CureGoal.BREAKS and cure.why.startswith(MOVED_BREAKS)
+    if cure.state is RemedyState.REFUSED and not may_be_progress:
         return replace(cure, text=fix.text, kind=fix.kind, is_fix=True, values=fix.values)
-    # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees.
+    # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees. Where a
+    # recompilation is to go, a new break is none.
     is_moved = cure.state is RemedyState.REFUSED
     return replace(fix, why=f"{IN_A_TRIAL}{cure.why}" if is_moved else cure.why, cure=cure.cure)
 

@@ -125,15 +125,19 @@ def limit_filled_by(context: Context, stopped: Recompile | None) -> Recompile | 
     """
     if stopped is None:
         return None
-    part = (stopped.location, resumed_at(context, stopped))
-    versions = (item for item in context.report.recompiles if item.compile_id is not None)
-    same = (item for item in versions if (item.location, resumed_at(context, item)) == part)
-    earlier = [in_the_users_words(context, item) for item in same]
+    earlier = _earlier_versions(context, stopped)
     counts = Counter(_named_guard(context, item) for item in earlier)
     most, times = next(iter(counts.most_common(1)), ("", 0))
     if not most or 2 * times <= len(earlier) or most == _named_guard(context, stopped):
         return stopped
     return next(item for item in reversed(earlier) if _named_guard(context, item) == most)
+
+
+def _earlier_versions(context: Context, stopped: Recompile) -> list[Recompile]:
+    part = (stopped.location, resumed_at(context, stopped))
+    versions = (item for item in context.report.recompiles if item.compile_id is not None)
+    same = (item for item in versions if (item.location, resumed_at(context, item)) == part)
+    return [in_the_users_words(context, item) for item in same]
 
 
 def _named_guard(context: Context, recompilation: Recompile) -> str:
@@ -149,7 +153,14 @@ def about_limit_call(context: Context, stopped: Recompile | None) -> str:
     filled = limit_filled_by(context, stopped)
     if filled is None or filled is stopped:
         return exceeded
-    return f"What filled it: {difference_of(context, filled)}, in most recompilations. {exceeded}"
+    earlier, name = _earlier_versions(context, stopped), _named_guard(context, filled)
+    times, words = (
+        sum(_named_guard(context, item) == name for item in earlier),
+        difference_of(context, filled),
+    )
+    if len(earlier) > 1:
+        words = f"{words}; this value differed in {times} of {len(earlier)} recompilations"
+    return f"What filled it: {words}. {exceeded}"
 
 
 def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:

@@ -12,12 +12,17 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.storages import storage_key
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import MemoryUse
+from fuselight.worker.child.tensor_holders import HeldStorages
 from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form, kept_attributes
+from fuselight.worker.memory.held_tensors import label_held
+from fuselight.worker.memory.modules import ModuleStack
+from fuselight.worker.memory.peaks import tracker_for
 from fuselight.worker.memory.steps import Step
 from tests.support.live_worker import LiveWorker
 
@@ -127,6 +132,19 @@ def test_a_list_of_losses_holds_their_graphs() -> None:
     assert held.get("losses", 0) < BYTES
 
 
+@pytest.mark.skipif(not KNOWS_SAVED, reason="torch 2.12 and earlier does not show what autograd saves")
+def test_who_holds_a_tensor_later_is_not_said_of_the_peak_before() -> None:
+    assert CPU is not None
+    with settings.fake_tensors(), tracker_for(CPU, (), ModuleStack(), lambda: None) as tracker:
+        kept = torch.ones(ROWS)
+        tracker.alive()[0].use = MemoryUse.SAVED.value
+        torch.ones(2 * ROWS)  # the peak, in which a backward needs `kept`
+        name = HeldStorages("kept", "variable", "f", storages={storage_key(kept) or 0: kept})
+        label_held(tracker, [name], [])
+        assert [storage.use for storage in tracker.peak.alive] == [MemoryUse.SAVED.value, ""]
+        assert [storage.use for storage in tracker.alive()] == [MemoryUse.HELD.value]
+
+
 def test_attributes_are_as_before_once_a_form_was_estimated() -> None:
     net = Keeps("cache")
     net.cache[5] = net.up.weight
@@ -205,3 +223,22 @@ def test_a_program_without_a_backward_holds_the_graphs_of_its_results(live: Live
     for peak in filter(None, (estimate.eager, estimate.compiled)):
         held = sum(row.bytes for row in peak.held if row.holder == "graph of kept")
         assert held >= 2 * 2 * BYTES, "the input and the result of exp() of two calls or more"
+
+
+RETAINED = """\
+import torch
+def train(last):
+    net = torch.compile(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64)))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(9):
+        net(torch.randn(16384, 64)).square().mean().backward(retain_graph=True)
+        optimizer.step()
+if __name__ == "__main__":
+    train({})
+"""
+
+
+@pytest.mark.corpora
+def test_a_program_that_keeps_its_graph_is_estimated_compiled(live: LiveWorker) -> None:
+    (estimate,) = live.report(live.request(RETAINED, "").of_kind(MemoryRequest, device=CPU)).memory
+    assert estimate.compiled is not None, estimate.why_not_compiled

@@ -148,6 +148,17 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         keys = {key for tensor in parts_of(tensors) if (key := storage_key(tensor)) is not None}
         return [self._alive[key][0] for key in keys if key in self._alive]
 
+    def renewed(self, storage: Storage[P]) -> Storage[P]:
+        """What stands for a storage from now on: what is noted of it does not change what it was to earlier moments."""
+        now = replace(storage, born=self._operator + 1)
+        for key, (known, reference) in self._alive.items():
+            if known is storage:
+                storage.died = self._operator + 1
+                self._alive[key] = now, reference
+                self.every.append(now)
+                return now
+        return storage
+
     def forget_lines(self) -> None:
         """Give no operator the line of an earlier one."""
         self._places.clear()

@@ -49,7 +49,9 @@ def label_held(
     needed = {id(storage) for storage in tracker.storages_of([*saved.tensors, *outputs])}
     for storage, holder in holders_of(tracker, names):
         if id(storage) not in needed:
-            set_held(storage, holder)
+            # What the backward of an earlier step needed was not held by a name at that step's peak.
+            was_needed = storage.use == MemoryUse.SAVED.value
+            set_held(tracker.renewed(storage) if was_needed else storage, holder)
 
 
 def holders_of(

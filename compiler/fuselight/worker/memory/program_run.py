@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api import program_hooks
+from fuselight.adapters.torch_api import program_hooks, settings
 from fuselight.adapters.torch_api.fake_numbers import assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
 from fuselight.adapters.torch_api.gpu_forms import list_optimizers
@@ -52,6 +52,8 @@ from fuselight.worker.memory.peaks import peak_of, tracker_for
 _STEPS = 3
 """Steps of one optimizer after which the program has shown what it needs."""
 _WORDS = 300
+_DONATED = "compiled with non-empty donated buffers"
+"""What a backward says that keeps its graph: torch, which compiles at the first backward, then does without them."""
 _MORE = 1.1
 """Holders are searched when so many times what was allocated at the last search is."""
 
@@ -229,6 +231,11 @@ def estimate_program(state: RunState, device: Device) -> None:
     """Run the program compiled and in eager mode, and estimate both."""
     program = EstimateProgram(device)
     run_target(state, program)
+    if any(_DONATED in failure.message for failure in state.failures):
+        state.failures.clear()
+        settings.set_torch_setting("torch._functorch.config.donated_buffer", value=False)
+        with program.compiling(state):
+            guarded(state, functools.partial(run_main_again, state))
     compiled, why_not, failures = None, "", list(state.failures)
     if failures:
         why_not = first_line(Exception(failures[0].message))[:_WORDS]

@@ -132,6 +132,27 @@ def test_a_list_of_losses_holds_their_graphs() -> None:
     assert held.get("losses", 0) < BYTES
 
 
+def test_a_function_has_the_parameters_of_the_modules_that_it_names() -> None:
+    assert CPU is not None
+    with settings.fake_tensors():
+        net, other = nn.Linear(64, 64), nn.Linear(64, 64)
+
+        def loss_of(x: torch.Tensor) -> torch.Tensor:
+            return net(x).square().mean()
+
+        def step_of(x: torch.Tensor) -> torch.Tensor:
+            return loss_of(x)
+
+        step = Step.of(Prepared(step_of, (torch.randn(ROWS, 64),), {}), "sgd", training=True)
+        estimator = FormEstimator(CPU, (str(Path(__file__).parent),), ReplayBackend(CPU))
+        with eager_form(CPU):
+            peak = estimator.peak(step, step_of).peak
+    assert peak is not None
+    sizes = {row.use: row.bytes for row in peak.held}
+    own = sum(parameter.nbytes for parameter in other.parameters())
+    assert [sizes.get(use) for use in (MemoryUse.PARAMETER, MemoryUse.OPTIMIZER)] == [own, own]
+
+
 @pytest.mark.skipif(not KNOWS_SAVED, reason="torch 2.12 and earlier does not show what autograd saves")
 def test_who_holds_a_tensor_later_is_not_said_of_the_peak_before() -> None:
     assert CPU is not None

@@ -6,6 +6,9 @@ gradients are freed after the optimizer's step.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -38,17 +41,8 @@ class StepObserver(Protocol):
         """Every gradient is there."""
 
 
-class Unobserved:
-    """Hears nothing (StepObserver)."""
-
-    def began(self, phase: StepPhase) -> None:
-        """As in StepObserver."""
-
-    def forward_ended(self, outputs: list[torch.Tensor]) -> None:
-        """As in StepObserver."""
-
-    def backward_ended(self) -> None:
-        """As in StepObserver."""
+class Unobserved(StepObserver):
+    """Hears nothing."""
 
 
 @dataclass
@@ -116,15 +110,37 @@ class Step:
 
 
 def parameters_of(prepared: Prepared) -> list[torch.nn.Parameter]:
-    """The parameters of the module that the call runs."""
-    module = module_of(prepared.function)
-    return list(module.parameters()) if module is not None else []
+    """The parameters of the modules that the call runs, each once."""
+    modules = modules_of(prepared.function)
+    return list(dict.fromkeys(parameter for module in modules for parameter in module.parameters()))
 
 
 def buffers_of(prepared: Prepared) -> list[torch.Tensor]:
-    """The buffers of the module that the call runs."""
-    module = module_of(prepared.function)
-    return list(module.buffers()) if module is not None else []
+    """The buffers of the modules that the call runs, each once."""
+    return list(
+        dict.fromkeys(buffer for module in modules_of(prepared.function) for buffer in module.buffers())
+    )
+
+
+def modules_of(function: Any) -> list[torch.nn.Module]:
+    """The module that a call runs; of a function those that its code names, and the functions that it calls."""
+    module = module_of(function)
+    found: dict[int, Any] = {}
+    _follow(function if module is None else module, found)
+    return [value for value in found.values() if isinstance(value, torch.nn.Module)]
+
+
+def _follow(value: Any, found: dict[int, Any]) -> None:
+    is_function = isinstance(value, (types.FunctionType, types.MethodType))
+    if id(value) in found or not (is_function or isinstance(value, torch.nn.Module)):
+        return
+    found[id(value)] = value
+    if is_function and not str(value.__module__).startswith("torch."):
+        with contextlib.suppress(ValueError):  # a variable without a value
+            reached = inspect.getclosurevars(inspect.unwrap(value))
+            owned = vars(getattr(value, "__self__", types.SimpleNamespace()))
+            for each in (*reached.globals.values(), *reached.nonlocals.values(), *list(owned.values())):
+                _follow(each, found)
 
 
 def _loss(output: torch.Tensor) -> torch.Tensor:

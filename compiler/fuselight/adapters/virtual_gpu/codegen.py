@@ -87,14 +87,15 @@ def generate(
     gm: torch.fx.GraphModule,
     inputs: Sequence[Any],
     device: Device,
-    observer: GenerationObserver,
+    observer: GenerationObserver | None,
     options: Mapping[str, Any],
     *,
     write: Callable[[Callable[..., Any], Any], tuple[Any, str]] | None = None,
 ) -> Callable[..., Any]:
     """Generate the code of `gm`, forward and (with gradients on) backward, for `device`. Raises what torch raises.
 
-    Returns what calls the code that `write` made, as for `observing`; without it the code must not be called.
+    Returns what calls the code that `write` made, as for `observing`; without it the code must not be called. Without
+    an observer no text is made but that code.
     """
     gm = _copied(gm)
     virtual = device.backend != "cpu"
@@ -124,7 +125,13 @@ def generate(
             enter(wrapped(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
             enter(wrapped(compile_fx, "min_cut_rematerialization_partition", cut_with_free_constants))
         choices = enter(listing_choices(device))
-        enter(observing(observer, choices.of, write or _text_only))
+        if observer is None:
+            enter(
+                patched(torch.fx.GraphModule, "print_readable", lambda *_args, **_named: "")
+            )  # for torch's logs
+            enter(_writing(write or _text_only))
+        else:
+            enter(observing(observer, choices.of, write or _text_only))
         enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))
         enter(
             torch._inductor.config.patch(
@@ -153,13 +160,13 @@ def observing(
     GraphLowering, as its own method `real` does, and returns the module and its text.
     """
 
-    def compile_to_module(real: Callable[..., Any], self: Any) -> Any:
-        tell(observer, observer.lowered, self, self.module)
-        module, text = write(real, self)
-        if self.disable_cudagraphs_reason:
-            tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
-        tell(observer, observer.written, self, text)
-        return module
+    def observed(real: Callable[..., Any], graph: Any) -> tuple[Any, str]:
+        tell(observer, observer.lowered, graph, graph.module)
+        module, text = write(real, graph)
+        if graph.disable_cudagraphs_reason:
+            tell(observer, observer.not_replayed, str(graph.disable_cudagraphs_reason), ())
+        tell(observer, observer.written, graph, text)
+        return module, text
 
     def generated(real: Callable[..., Any], scheduled: Any, name: str, *args: Any, **named: Any) -> Any:
         # Inductor names the scheduler's nodes of each launch, for its own record of provenance.
@@ -194,10 +201,21 @@ def observing(
         enter(watching_partition(observer.partitioned, observer.broke))
         enter(_reporting_refusals(observer))
         enter(wrapped(inductor.scheduler.Scheduler, "should_partition", should_partition))
-        enter(wrapped(inductor.graph.GraphLowering, "compile_to_module", compile_to_module))
-        enter(
-            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
-        )
+        enter(_writing(observed))
+        yield
+
+
+@contextlib.contextmanager
+def _writing(write: Callable[[Callable[..., Any], Any], tuple[Any, str]]) -> Iterator[None]:
+    """Have `write(real, graph)` write the code of each graph, of a backward with its forward's."""
+    with (
+        wrapped(
+            torch._inductor.graph.GraphLowering,
+            "compile_to_module",
+            lambda real, graph: write(real, graph)[0],
+        ),
+        torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True),
+    ):
         yield
 
 
@@ -242,13 +260,23 @@ def _folding_on_the_cpu(real: Callable[..., Any], gm: torch.fx.GraphModule) -> A
 
 
 def _text_only(_real: Callable[..., Any], graph: Any) -> tuple[Any, str]:
+    text = text_of(graph)
+    return Unloaded(text), text
+
+
+def text_of(graph: Any) -> str:
+    """The wrapper of a graph, which is in no file."""
     code, _ = graph.codegen()
-    text = str(getattr(code, "value", code))
     graph.cache_key, graph.cache_path, graph.cache_linemap = "virtual", __file__, []
-    return _Unloaded(text), text
+    return str(getattr(code, "value", code))
 
 
-class _Unloaded:
+def _not_launched(_args: Sequence[Any]) -> Any:
+    """The user's program continues with the captured graph."""
+    raise RuntimeError("kernels that were generated for another device are not launched")
+
+
+class Unloaded:
     """In the place of the module of generated code."""
 
     __file__ = __file__
@@ -256,15 +284,12 @@ class _Unloaded:
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self.runner = self
+        self.runner: Any = self
         self.partitions: list[Any] = []
-
-    def call(self, _args: Sequence[Any]) -> Any:
-        """Must not be called: the user's program continues with the captured graph."""
-        raise RuntimeError("kernels that were generated for another device are not launched")
+        self.call: Callable[[Sequence[Any]], Any] = _not_launched
 
     def recursively_apply_fns(self, _functions: Any) -> None:
-        """Wrap no part: there is none."""
+        """Wrap no part: CUDA graphs are not recorded."""
 
 
 def tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) -> None:

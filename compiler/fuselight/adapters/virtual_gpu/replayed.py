@@ -21,7 +21,7 @@ import torch._inductor.compile_fx
 from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.virtual_gpu import scheduler_nodes
-from fuselight.adapters.virtual_gpu.codegen import generate, mode_options
+from fuselight.adapters.virtual_gpu.codegen import Unloaded, generate, mode_options, text_of
 from fuselight.shared.report import Device
 
 _ROOT = re.compile(r"^[LG]\['[^']*'\]")
@@ -95,11 +95,10 @@ class ReplayBackend:
         options = {**mode_options(options.pop("mode", None)), **options}
         self.passed.append(_passed(gm))
         compile_fx = torch._inductor.compile_fx
-        unobserved: Any = _Unobserved()
         # What checks the alignment of inputs reads addresses, which fake tensors do not have.
         with patched(compile_fx, "get_input_idxs_to_check", lambda *_args: ()):
             known = _KnownNumbers(gm)
-            return known.filled(generate(gm, inputs, self.device, unobserved, options, write=self._loaded))
+            return known.filled(generate(gm, inputs, self.device, None, options, write=self._loaded))
 
     def origin_of_buffer(self) -> BufferOrigin | None:
         """Where the buffer comes from that a wrapper makes now; None outside of wrappers."""
@@ -112,9 +111,7 @@ class ReplayBackend:
         return None
 
     def _loaded(self, _real: Callable[..., Any], graph: Any) -> tuple[Any, str]:
-        code, _ = graph.codegen()
-        text = str(getattr(code, "value", code))
-        graph.cache_key, graph.cache_path, graph.cache_linemap = "replayed", __file__, []
+        text = text_of(graph)
         origins = _buffer_origins(graph)
         self.graphs.append(_lowered(graph, text, origins))
         return _ReplayedModule(self, graph, text, origins), text
@@ -164,16 +161,13 @@ class _KnownNumbers:
         return call
 
 
-class _ReplayedModule:
-    """In the place of the module of generated code."""
-
-    __file__ = __file__
-    key = "replayed"
+class _ReplayedModule(Unloaded):
+    """In the place of the module of generated code: its wrapper, with kernels that do nothing."""
 
     def __init__(
         self, backend: ReplayBackend, graph: Any, text: str, origins: Mapping[str, BufferOrigin]
     ) -> None:
-        self.code = text
+        super().__init__(text)
         for pattern, replacement in _REPLACED:
             text = pattern.sub(replacement, text)
         names: dict[str, Any] = {"__name__": "replayed", "_Nothing": _Nothing, "_guard": _guard}
@@ -191,10 +185,6 @@ class _ReplayedModule:
         names.update({"assert_size_stride": _nothing, "assert_alignment": _nothing})
         self.call = names["call"]
         self.runner = names.get("runner", self)
-        self.partitions: list[Any] = []
-
-    def recursively_apply_fns(self, _functions: Any) -> None:
-        """Wrap no part: CUDA graphs are not recorded."""
 
 
 class _Nothing:
@@ -205,13 +195,6 @@ class _Nothing:
 
     def __getattr__(self, _name: str) -> _Nothing:
         return _Nothing()
-
-
-class _Unobserved:
-    """Takes the events of a graph, and keeps none."""
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return _nothing
 
 
 def _nothing(*_args: Any, **_named: Any) -> None:

@@ -77,8 +77,7 @@ def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
         for origin in _own(node, every) if isinstance(node, torch._inductor.ir.ExternKernel) else every:
             origins.setdefault(origin)
     graph: Any = V.graph.graph  # which may be a placeholder, by its declared type
-    order = {node: index for index, node in enumerate(graph.nodes)}
-    return sorted(origins, key=lambda node: order.get(node, len(order)))
+    return sorted(origins, key=lambda node: (node.graph is not graph, node._sort_key))
 
 
 def _own(node: Any, every: list[torch.fx.Node]) -> list[torch.fx.Node]:

@@ -9,6 +9,7 @@ import copy
 import functools
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -28,15 +29,34 @@ _CACHES = {
     "torch._inductor.config.fx_graph_cache": False,
 }
 """Their keys have settings, and no other part of the compiler."""
+_SHOWS = re.compile(
+    r"(?:^|[._])(?:debug|verbose|progress|log|logpath|profil(?:er?|ing)|dump|timeout)(?:[._]|$)"
+)
+"""In the names of settings that decide what is shown, or how long something may take."""
+_ACTS = re.compile(r"pass|cudagraph")
+"""In the names of settings that are in no key of a cache, and change what is generated."""
 _ABSENT = object()
 _originals: dict[str, Any] = {}
 """What torch has by the name of each part that was left out."""
 
 
 def replaced_parts(is_users: Callable[[str], bool], before: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of settings that differ from their default and from `before`, and of what has the user's code."""
+    """Names of settings that differ from their default and from `before`, and of what has the user's code.
+
+    Settings that cannot change a result are left out.
+    """
     changed = (name for name, text in changed_settings().items() if before.get(name) != text)
-    return (*(name for name in changed if name not in _CACHES), *sorted(_users_code(is_users)))
+    return (*(name for name in changed if _is_of_results(name)), *sorted(_users_code(is_users)))
+
+
+def _is_of_results(name: str) -> bool:
+    """Whether a setting may change a result: torch itself names most that do not, to leave them out of its hashes."""
+    owner = next(module for module in _CONFIGS if name.startswith(f"{module}."))
+    config, key = sys.modules[owner], name.removeprefix(f"{owner}.")
+    if name in _CACHES or key in getattr(config, "_compile_ignored_keys", ()) or _SHOWS.search(key):
+        return False
+    outside = tuple(getattr(config, "_cache_config_ignore_prefix", ()))
+    return not key.startswith(outside) or _ACTS.search(key) is not None
 
 
 def changed_settings() -> dict[str, str]:

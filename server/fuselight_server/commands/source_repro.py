@@ -41,7 +41,7 @@ HANG_SECONDS = 30.0
 """A compile that takes longer does not end, if the limit of the run does not say less."""
 _WORDS = 40
 _CONFIRMING_SECONDS = 15.0
-"""What two new processes take besides the compile that does not end."""
+"""What new processes, which run at once, take besides the compile that does not end."""
 _LEAST_SHARE = 0.2
 """Of the time: what the reduction gets at least, however long the recording has taken."""
 _RECORDING_SECONDS = 60.0
@@ -209,13 +209,16 @@ class SourceSearch:
         is_traced = program.backend == "eager"
         final = dataclasses.replace(program, seconds=FINAL_SECONDS if is_traced else FINAL_SECONDS_OF_CODE)
         target_run = dataclasses.replace(self.target_run, token=CancelToken())  # also after Ctrl-C: seconds
-        shown = await self.run_script(target_run, final.script, fresh=True)
+        # At once: each process imports torch, and a compile that does not end takes its whole time.
+        shown, plain = await asyncio.gather(
+            self.run_script(target_run, final.script, fresh=True),
+            self.run_script(target_run, final.script, "eager", fresh=True),
+        )
         if shown.state is not ScriptState.FAULT:
             return None, f"a new process of Python does not show the fault: {shown.text or 'it compiles'}"
         expected = _kind(program, last)
         if expected and _kind(program, shown) != expected:
             return None, f"a new process of Python fails in another way: {shown.text}"
-        plain = await self.run_script(target_run, final.script, "eager", fresh=True)
         if plain.state is not ScriptState.RIGHT:
             return None, f"the program fails without compiled code, too: {plain.text}"
         return ConfirmedProgram(

@@ -53,6 +53,8 @@ class ScriptedTracing:
     needs: str = "format("
     program: ScriptedProgram = field(default_factory=ScriptedProgram)
     scripts: list[ScriptRequest] = field(default_factory=list)
+    confirmations: list[str] = field(default_factory=list)
+    """When each new process of a confirmation began and ended."""
 
     def answer(self, request: Any) -> Report:
         report = self.program.answer(request)
@@ -102,7 +104,13 @@ def run(options: CommandOptions, monkeypatch: pytest.MonkeyPatch) -> Run:
                 ):
                     token.cancel()  # Ctrl-C
                     await asyncio.sleep(0)
-                return await super().run(request, progress, partial)
+                if not (isinstance(request, ScriptRequest) and request.fresh):
+                    return await super().run(request, progress, partial)
+                tracing.confirmations.append("begins")
+                await asyncio.sleep(0)
+                answer = await super().run(request, progress, partial)
+                tracing.confirmations.append("ends")
+                return answer
 
         Worker(tracing.answer).put_in_place(monkeypatch)
         plan = repro.ReproPlan()
@@ -118,6 +126,12 @@ def test_a_failure_becomes_a_program_without_a_name_of_the_user(run: Run) -> Non
     assert not fault.is_partial
     for word in ("secret", "customer", "unrelated", "amount", "kept"):
         assert word not in fault.confirmed.script
+
+
+def test_the_processes_of_a_confirmation_run_at_once(run: Run) -> None:
+    tracing = ScriptedTracing()
+    run(tracing)
+    assert tracing.confirmations == ["begins", "begins", "ends", "ends"]
 
 
 def test_a_cancel_keeps_the_smallest_program_with_neutral_names(run: Run) -> None:

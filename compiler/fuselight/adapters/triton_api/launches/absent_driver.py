@@ -7,35 +7,23 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.triton_api.driver import CompileOnlyDriver
 from fuselight.shared.report import Device
 
 _BUS_BITS = 4096
 
 
-class AbsentDriver:
+class AbsentDriver(CompileOnlyDriver):
     """The driver of `device`. Launches never reach it."""
 
     def __init__(self, device: Device, target: Any) -> None:
-        self._target = target
+        super().__init__(target)
         self._capability = device.capability
         self.utils = _DriverUtilities(device)
         self.launcher_cls = None
 
-    def get_current_target(self) -> Any:
-        """The target that kernels would be compiled for."""
-        return self._target
-
-    def get_current_device(self) -> int:
-        """The only one."""
-        return 0
-
     def set_current_device(self, device: int) -> None:
         """There is only one."""
-
-    def get_current_stream(self, device: int = 0) -> int:
-        """The default one."""
-        del device
-        return 0
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
         """As `torch.cuda` gives it."""
@@ -65,10 +53,6 @@ class AbsentDriver:
     def map_python_to_cpp_type(self, ty: str) -> str:
         """Only a launcher asks that."""
         return ty
-
-    def is_active(self) -> bool:
-        """It is, while it stands in."""
-        return True
 
 
 class _DriverUtilities:

@@ -42,7 +42,6 @@ from fuselight.adapters.torch_api.choices.kernel_choices import (
     PADDING,
     TRITON,
     ChoiceRecorder,
-    counting_timings,
 )
 from fuselight.adapters.torch_api.choices.launch_configurations import kernel_key
 from fuselight.adapters.torch_api.choices.timing_ahead import timing_ahead
@@ -50,6 +49,7 @@ from fuselight.replay.preparation import prepared_inductor
 from fuselight.shared.configurations import MODES, ConfigurationError, parse_configuration
 from fuselight.shared.report import TunedResult, Work
 from fuselight.shared.report.tuned import Numerics
+from tests.support.counted_timings import counting_timings
 
 _READY = "ready"
 LATE = "late"

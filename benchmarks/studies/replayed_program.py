@@ -27,7 +27,7 @@ import torch
 
 from benchmarks.studies.cores import allowed_cores
 from benchmarks.studies.replay import ADDED, DEFAULT, LOADED, PIN, ROUND, SAME, name_of, results_of
-from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
+from tests.support.counted_timings import counting_timings
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.measure import timing
 from fuselight.replay.backend import replay

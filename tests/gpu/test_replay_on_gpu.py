@@ -78,7 +78,7 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
         from model import model, x
         import torch
         from fuselight.replay.backend import replay
-        from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
+        from tests.support.counted_timings import counting_timings
         with torch.no_grad(), counting_timings() as timed:
             expected = model(x)
             compiled = torch.compile(model, backend=replay)
@@ -113,7 +113,8 @@ def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tm
         from fuselight.shared.configurations import parse_configuration
         from fuselight.measure.compile_configuration import configured
         from fuselight.capture.calls.present_device import present_device
-        from fuselight.adapters.torch_api.choices.kernel_choices import ChoiceRecorder, counting_timings
+        from fuselight.adapters.torch_api.choices.kernel_choices import ChoiceRecorder
+        from tests.support.counted_timings import counting_timings
         choices = ChoiceRecorder(sys.argv[1])
         configuration = parse_configuration("default+coordinate_descent_tuning=True")
         with configured(configuration, present_device(0), choices), torch.no_grad(), counting_timings() as timed:

@@ -22,13 +22,13 @@ from torch._inductor.scheduler import FusionResult, Scheduler
 from fuselight.adapters.torch_api.choices import kernel_choices, launch_configurations
 from fuselight.adapters.torch_api.choices.kernel_choices import (
     ChoiceRecorder,
-    counting_timings,
     replaying,
 )
 from fuselight.adapters.torch_api.choices.launch_configurations import kernel_key
 from fuselight.adapters.torch_api.patching import wrapped
 from fuselight.replay.preparation import prepared_inductor
 from fuselight.shared.report.tuned import Preparation
+from tests.support.counted_timings import counting_timings
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
 OPTIONS = {"max_autotune_gemm": True}

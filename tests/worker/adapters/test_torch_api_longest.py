@@ -22,7 +22,6 @@ from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.choices import longest_multiplications
 from fuselight.adapters.torch_api.choices.kernel_choices import (
     ChoiceRecorder,
-    counting_timings,
     replaying,
 )
 from fuselight.adapters.torch_api.choices.longest_multiplications import autotuning_longest
@@ -32,6 +31,7 @@ from fuselight.shared.configurations import parse_configuration
 from fuselight.shared.report import KnobBound
 from fuselight.shared.report.tuned import Preparation
 from fuselight.tune.knobs import KNOBS, KnobSetting, configuration_of
+from tests.support.counted_timings import counting_timings
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
 OPTIONS = {"max_autotune_gemm": True}

@@ -149,7 +149,7 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
             expected = model(x)
             compiled = torch.compile(model, backend="fuselight")
             import fuselight
-            from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
+            from tests.support.counted_timings import counting_timings
             with counting_timings() as timed:
                 found = compiled(x)
             options = list(seen)

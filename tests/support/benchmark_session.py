@@ -153,7 +153,7 @@ class BenchmarkSession:
         return bench.start(self, {"uri": self.uri, **arguments})  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def edit(self) -> None:
-        document = self.state.at(self.path)
+        document = self.state.documents.at(self.path)
         assert document is not None
         self.analysis.edits.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
 

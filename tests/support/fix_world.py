@@ -170,7 +170,7 @@ class FixWorld:
         self.server: Any = SimpleNamespace(
             state=self.state,
             ui=self.ui,
-            view=convert.Client("utf-8", self.state.read_line, convert.uri),
+            view=convert.Client("utf-8", self.state.documents.read_line, convert.uri),
             encoding="utf-8",
             uri_of=convert.uri,
             analysis=SimpleNamespace(
@@ -197,7 +197,7 @@ class FixWorld:
 
     @property
     def document(self) -> Document:
-        document = self.state.at(self.path)
+        document = self.state.documents.at(self.path)
         assert document is not None
         return document
 

@@ -245,7 +245,7 @@ class LiveWorkspace(Workspace):
 
     def effects(self) -> list[str]:
         return [
-            prediction.effect(self.state.readings_of([prediction]))
+            prediction.effect(self.state.documents.readings_of([prediction]))
             for prediction in self.state.predictions.values()
         ]
 

@@ -199,7 +199,7 @@ class Workspace:
 
     def text(self, name: str) -> str | None:
         """The text of a file in the editor, otherwise on disk."""
-        document = self.state.at(self.path(name))
+        document = self.state.documents.at(self.path(name))
         if document is not None:
             return document.source.text
         path = Path(self.path(name))
@@ -217,26 +217,26 @@ class Workspace:
 
     def close(self, name: str) -> None:
         """Close a file without a save: the text on disk applies again."""
-        document = self.state.at(self.path(name))
+        document = self.state.documents.at(self.path(name))
         assert document is not None
         self.analysis.documents.closed(document)
 
     def edit(self, name: str, text: str) -> None:
         """Change the text of an open file to `text`, in edits of the changed parts."""
-        document = self.state.at(self.path(name))
+        document = self.state.documents.at(self.path(name))
         assert document is not None
         for change in document.source.become(text):
             self.analysis.edits.edited(document.path, change)
         self.state.compare_with_text(document.path, document.source)
 
     def save(self, name: str, *, automatic: bool = False) -> None:
-        document = self.state.at(self.path(name))
+        document = self.state.documents.at(self.path(name))
         assert document is not None
         Path(document.path).write_text(document.source.text)
         self.analysis.saves.saved(document.path, automatic=automatic)
 
     def delete(self, name: str) -> None:
-        document = self.state.at(self.path(name))
+        document = self.state.documents.at(self.path(name))
         if document is not None:
             self.state.close(document.uri)
         Path(self.path(name)).unlink()
@@ -245,7 +245,7 @@ class Workspace:
     def rename(self, name: str, to: str) -> None:
         """Rename a file as VS Code does: an open file is closed under its old name and opened under the new one."""
         old, new = Path(self.path(name)), Path(self.path(to))
-        document = self.state.at(str(old))
+        document = self.state.documents.at(str(old))
         text = None if document is None else document.source.text
         old.rename(new)
         if document is not None:

@@ -406,7 +406,7 @@ async def test_a_canceled_run_leaves_no_edits_and_no_task() -> None:
     session = _RunSession()
     session.open("/w/m.py")
     await session.run_and_cancel("/w/m.py")
-    document = session.state.at("/w/m.py")
+    document = session.state.documents.at("/w/m.py")
     assert document is not None
     for _ in range(10):
         session.analysis.edits.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))

@@ -121,7 +121,7 @@ class Session(BenchmarkSession):
 
     def node(self) -> ReportNode:
         (target,) = with_further_results(shown_results(self.state, self.path), self.state, self.path)
-        view = Client("utf-8", self.state.read_line, self.uri_of)
+        view = Client("utf-8", self.state.documents.read_line, self.uri_of)
         return target_node(target.capture, view, target.kernels, accuracy=target.accuracy)
 
     def kept(self) -> list[Report]:

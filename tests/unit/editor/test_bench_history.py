@@ -59,7 +59,7 @@ async def test_a_renamed_file_keeps_its_benchmarks_and_notifies(
 @pytest.mark.asyncio
 async def test_a_renamed_target_is_compared_with_its_old_runs(session: BenchmarkSession) -> None:
     await measured(session, benchmark_report(session))
-    document = session.state.at(session.path)
+    document = session.state.documents.at(session.path)
     assert document is not None
     document.source.become(TEXT.replace("f(", "g("))
     session.state.drop(session.state.measured)

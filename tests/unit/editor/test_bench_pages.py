@@ -92,7 +92,7 @@ async def test_a_result_keeps_the_lines_that_ran_after_a_save_during_the_run(
 ) -> None:
     session.command(target="f")
     await session.began()
-    document = session.state.at(session.path)
+    document = session.state.documents.at(session.path)
     assert document is not None
     change = document.source.edit((LINE, 0), (LINE, 16), "    return x - 1")
     session.analysis.edits.edited(session.path, change)
@@ -289,7 +289,7 @@ async def test_benchmark_results_are_stale_after_an_edit_of_any_line_that_ran(
     assert [
         (finding.code, edited) for finding, edited in findings_of(session.state.view(), session.path)
     ] == [("FL802", False)]
-    document = session.state.at(session.path)
+    document = session.state.documents.at(session.path)
     assert document is not None
     session.analysis.edits.edited(session.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
     assert [

@@ -178,7 +178,7 @@ async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(sessi
     session.edit()
     news.update(server)
     count = len(session.notified)
-    document = session.state.at(session.path)
+    document = session.state.documents.at(session.path)
     assert document is not None
     for letter in "abc":
         change = document.source.edit((LINE + 1, 0), (LINE + 1, 0), letter)

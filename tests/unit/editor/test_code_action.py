@@ -62,7 +62,7 @@ def opened(text: str = TEXT) -> State:
 
 
 async def actions(state: State, line: int) -> list[types.CodeAction]:
-    view = convert.Client("utf-8", state.read_line, convert.uri)
+    view = convert.Client("utf-8", state.documents.read_line, convert.uri)
     fixes = FixSession(state, prepare=lambda _key, _automatic: None)
     runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
     permissions = SimpleNamespace(runs_on_request=lambda _key: False)

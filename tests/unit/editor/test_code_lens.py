@@ -138,7 +138,7 @@ async def tooltips(state: State, **known: Any) -> dict[str, str]:
 
 async def answered(state: State, running: Iterable[Key] = (), **known: Any) -> Any:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=Key(FILE, "step")), progress=None)
-    view = convert.Client("utf-8", state.read_line, convert.uri)
+    view = convert.Client("utf-8", state.documents.read_line, convert.uri)
     snapshot = state.snapshot(URI, dict.fromkeys(running, run))
     assert snapshot is not None
     shown = dataclasses.replace(snapshot, **known)
@@ -182,7 +182,7 @@ async def test_a_state_is_on_the_target_once() -> None:
         captured("step", 11),
         kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0")),
     )
-    document = state.at(FILE)
+    document = state.documents.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((5, 0), (5, 0), "    # new\n"))
     titles = (await lenses(state))[STEP + 1]
@@ -235,7 +235,7 @@ async def test_a_forecast_is_shown_until_an_edit() -> None:
         "verified: Compile with dynamic=True (1 → 0 compiles, same results)"
     ], "no advice where something is verified"
     assert forecasts(snapshot, STEP) == []
-    document = state.at(FILE)
+    document = state.documents.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((5, 0), (5, 0), "    # new\n"))
     assert not any("recompiles if" in title for title in (await lenses(state))[STEP + 1])
@@ -385,11 +385,13 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     assert (await lenses(state, first_fixes=fixes))[STEP][0] == f"{short} (fix verified)"
     assert (await tooltips(state, first_fixes=fixes))[f"{short} (fix verified)"] == f"{first} ({fix})"
     (result,) = state.captures.values()
-    node, *_ = target_node(result, convert.Client("utf-8", state.read_line, convert.uri))["children"]
+    node, *_ = target_node(result, convert.Client("utf-8", state.documents.read_line, convert.uri))[
+        "children"
+    ]
     assert (node["label"], [child["description"] for child in node["children"]]) == (short, ["line 14"])
     assert node["description"] == "the graph of Net.forward ends here"
     assert first in node["tooltip"]
-    document = state.at(FILE)
+    document = state.documents.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((0, 0), (0, 0), "# new\n"))
     assert result.fix_first().startswith("Fix line 13 of model.py first")
@@ -398,7 +400,7 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     async def show(given: types.ShowDocumentParams) -> None:
         shown.append(given)
 
-    view = convert.Client("utf-8", state.read_line, convert.uri)
+    view = convert.Client("utf-8", state.documents.read_line, convert.uri)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, window_show_document_async=show)
     await show_first(server, {"uri": URI, "target": "step"})
     await show_first(server, {"uri": URI, "target": "none"})
@@ -444,7 +446,7 @@ def viewing(state: State) -> Any:
     analysis = SimpleNamespace(fixes=SimpleNamespace(attempts=attempts))
     return SimpleNamespace(
         state=state,
-        view=convert.Client("utf-8", state.read_line, convert.uri),
+        view=convert.Client("utf-8", state.documents.read_line, convert.uri),
         analysis=analysis,
         ui=SimpleNamespace(results_changed=lambda _paths: None),
         uri_of=convert.uri,
@@ -551,7 +553,7 @@ async def test_without_inputs_there_is_only_what_gives_some() -> None:
 @pytest.mark.asyncio
 async def test_a_save_that_does_not_parse_is_said_once_on_the_line() -> None:
     state = opened(captured("step", 11))
-    document = state.at(FILE)
+    document = state.documents.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((6, 0), (6, 0), "        x = = 1\n"))
     waiting = "Fuselight waits: the file does not parse here"

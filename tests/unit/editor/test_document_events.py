@@ -43,13 +43,14 @@ class Events:
         )
         part: Any = functools.partial(Recorder, self)
         session: Any = SimpleNamespace(
-            state=part("state", at=self.document, folder_of=Folder("/w", None)),
+            state=part("state", folder_of=Folder("/w", None)),
             runs=SimpleNamespace(in_flight=()),
             edits=part("edits"),
             early=part("early", keep_request=is_early),
             tasks=part("tasks"),
         )
         session.state.captures = {}
+        session.state.documents = part("documents", at=self.document)
         requests = part("requests")
         requests.permissions = SimpleNamespace(targets=part("targets", compiled=(Key(PATH, "f"),)))
         requests.throttle = part("throttle")

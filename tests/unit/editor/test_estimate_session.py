@@ -173,7 +173,7 @@ async def test_an_estimate_is_in_lens_hover_report_hints_and_heat(tmp_path: Path
     assert session.marks() == [(LINES - 1, 2), (LINES, 3)]
 
     (shown,) = with_further_results(shown_results(session.state, session.path), session.state, session.path)
-    view = Client("utf-8", session.state.read_line, session.uri_of)
+    view = Client("utf-8", session.state.documents.read_line, session.uri_of)
     node = target_node(shown.capture, view, memory=shown.memory)
     (memory,) = [child for child in node["children"] if child["contextValue"] == "memory"]
     (call,) = memory["children"]

@@ -21,8 +21,9 @@ from fuselight_server.base.settings import FixSettings, Settings
 from fuselight_server.editor.handlers import fix_commands
 from fuselight_server.editor.handlers.status import verifying
 from fuselight_server.editor.handlers.work_progress import VerificationProgress
+from fuselight_server.editor.results import open_documents
 from fuselight_server.editor.results.captures import CaptureResult
-from fuselight_server.editor.session import fix_session, state, verifications
+from fuselight_server.editor.session import fix_session, verifications
 from fuselight_server.editor.session.fix_offers import LineFixes
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.verifications import InterruptedVerificationError
@@ -365,7 +366,7 @@ async def test_a_keystroke_reads_no_file(world: FixWorld, monkeypatch: pytest.Mo
         read.append(path)
         return frozenset()
 
-    monkeypatch.setattr(state, "keys_on_disk", keys_on_disk)
+    monkeypatch.setattr(open_documents, "keys_on_disk", keys_on_disk)
     (_, fixed) = world.session._results._results
     files = fixed.report.files
     files.update({"/closed.py": "key", world.path: files.pop(world.path)})  # the edited one is the last

@@ -71,7 +71,7 @@ async def hovered(name: str, *results: CaptureResult) -> str:
     state.client.actions = False
     for result in results:
         state.accept_result(result)
-    view = convert.Client("utf-8", state.read_line, convert.uri)
+    view = convert.Client("utf-8", state.documents.read_line, convert.uri)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri)
     on_line = [item for item in findings_of(server.state.view(), FILE) if item[0].span.line == LINES[name]]
     snapshot = state.snapshot(URI, {})

@@ -198,7 +198,7 @@ async def test_a_cancel_restores_the_previous_kernels() -> None:
     await session.settle()
     before = session.state.kernels[KERNELS]
     assert "partial" in await part_shown(session)
-    document = session.state.at(PATH)
+    document = session.state.documents.at(PATH)
     assert document is not None
     session.analysis.edits.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
     session.analysis.cancel(PATH)
@@ -222,7 +222,7 @@ async def test_a_failed_run_leaves_no_partial_result() -> None:
 async def test_an_edit_during_a_run_moves_its_partial_results() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
-    document = session.state.at(PATH)
+    document = session.state.documents.at(PATH)
     assert document is not None
     session.analysis.edits.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
     assert kernel_summary(session.state.kernels[KERNELS]).endswith(

@@ -97,7 +97,7 @@ def test_refused_fusions_are_reported_for_moved_lines() -> None:
     )
     kept.accept_result(result(of=replace(whole, generated=(graph,))))
     edit(kept, (7, 0), (7, 0), "new = 1\n")
-    client = convert.Client("utf-16", kept.read_line, lambda path: f"file://{path}")
+    client = convert.Client("utf-16", kept.documents.read_line, lambda path: f"file://{path}")
     all_of = kernel_node(kept.kernels[KEY], client)
     entries = {
         child["label"]: child["children"][0]

@@ -93,7 +93,7 @@ def opened(*results: MeasuredResult | KernelResult, lens: Any = "line") -> State
 
 
 def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
-    document = kept.at(FILE)
+    document = kept.documents.at(FILE)
     assert document is not None
     kept.edit(FILE, document.source.edit(start, end, text))
 

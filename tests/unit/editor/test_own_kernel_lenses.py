@@ -77,7 +77,7 @@ def titles(state: State, **settings: Any) -> dict[int, str]:
 def test_the_lens_stands_above_the_def_and_moves_with_edits() -> None:
     state = opened(captured(own_kernel()))
     assert titles(state) == {3: LENS}
-    document = state.at(KERNELS_FILE)
+    document = state.documents.at(KERNELS_FILE)
     assert document is not None
     state.edit(KERNELS_FILE, document.source.edit((0, 0), (0, 0), "import os\n"))
     assert titles(state) == {4: f"{LENS} (before your edit)"}
@@ -154,7 +154,7 @@ def text_of(server: Any, kernel: OwnKernel, form: str) -> Any:
 def test_lines_of_a_form_are_linked_to_lines_of_the_file_as_they_are_now() -> None:
     kernel = own_kernel(assembled=PTX)
     state = opened(captured(kernel))
-    document = state.at(KERNELS_FILE)
+    document = state.documents.at(KERNELS_FILE)
     assert document is not None
     state.edit(KERNELS_FILE, document.source.edit((0, 0), (0, 0), "import os\n"))
     answer = text_of(server_of(state), kernel, "ptx")
@@ -198,7 +198,7 @@ def test_the_fastest_configurations_are_offered_while_the_file_is_the_one_that_r
     state = State()
     state.open(Document(URI, KERNELS_FILE, 1, SourceDocument(KERNELS_FILE, text), runnable=True))
     state.accept_result(captured(kernel))
-    document = state.at(KERNELS_FILE)
+    document = state.documents.at(KERNELS_FILE)
     assert document is not None
 
     def offered(line: int) -> list[tuple[str, str]]:

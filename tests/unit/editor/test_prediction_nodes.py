@@ -19,7 +19,7 @@ async def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str,
     """Label and description of the group of predictions, and of each below it, as the client gets them."""
     server = SimpleNamespace(
         state=workspace.state,
-        view=convert.Client("utf-8", workspace.state.read_line, convert.uri),
+        view=convert.Client("utf-8", workspace.state.documents.read_line, convert.uri),
         analysis=workspace.analysis,
         ui=SimpleNamespace(results_changed=lambda _paths: None),
     )

@@ -81,7 +81,7 @@ class Editor:
             self.workspace.open(name)
 
     def is_open(self, name: str) -> bool:
-        return self.workspace.state.at(self.workspace.path(name)) is not None
+        return self.workspace.state.documents.at(self.workspace.path(name)) is not None
 
     def exists(self, name: str) -> bool:
         return (self.workspace.folder / name).exists()

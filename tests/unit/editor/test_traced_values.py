@@ -106,7 +106,7 @@ class Editor:
         self.document = Document("file:///project/model.py", FILE, 1, self.source, runnable=True)
         self.state.folders[ROOT] = Folder(ROOT, f"file://{ROOT}", Settings(**chosen))
         self.state.open(self.document)
-        view = convert.Client("utf-16", self.state.read_line, lambda path: f"file://{path}")
+        view = convert.Client("utf-16", self.state.documents.read_line, lambda path: f"file://{path}")
         self.server: Any = SimpleNamespace(
             state=self.state,
             encoding="utf-16",

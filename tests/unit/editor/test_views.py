@@ -40,7 +40,7 @@ class Editor(BenchmarkSession):
         self.shown: list[types.ShowDocumentParams] = []
         self.succeeds: bool | Exception = True
         self.shown_texts: dict[str, None] = {}
-        self.view = convert.Client("utf-8", self.state.read_line, convert.uri)
+        self.view = convert.Client("utf-8", self.state.documents.read_line, convert.uri)
         self.state.client = ClientFeatures(show_document=True)
         self.ui: Any = SimpleNamespace(**{name: getattr(self.ui, name) for name in ("moved", "runs_changed")})
         self.ui.say = lambda text, **_kind: self.messages.append(text)

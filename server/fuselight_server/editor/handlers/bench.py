@@ -73,7 +73,7 @@ class Texts:
         return SourceLine(place.path, nearest)
 
     def _index(self, path: str) -> dict[str, list[int]]:
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         lines = split_text(document.source.text) if document is not None else disk_lines(path)
         index: dict[str, list[int]] = {}
         for number, line in enumerate(lines, 1):
@@ -144,7 +144,7 @@ async def _page(
     """Make the page of a run, the newest where none is named, and what is exported of it."""
     path = convert.path(uri)
     if path is None:
-        view = View(uri_of=lambda _path: uri, read_line=server.state.read_line)
+        view = View(uri_of=lambda _path: uri, read_line=server.state.documents.read_line)
         return nothing(uri, target, view, Around(message=UNSAVED)), None
     key = BENCHMARKS.key(path, target)
     history = history_of(path, key.name) if server.state.trusted else None
@@ -169,7 +169,9 @@ async def _page(
         around = replace(around, stale=live.stale, notes=tuple(BENCHMARKS.words.notes(live, kept)))
     elif run is not None:
         texts = {
-            path: document.source.text for path in run.report.files if (document := server.state.at(path))
+            path: document.source.text
+            for path in run.report.files
+            if (document := server.state.documents.at(path))
         }
         stale = await asyncio.to_thread(is_stale, run.report, texts)
         report, is_stored = run.report, True
@@ -232,7 +234,7 @@ def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None)
     def now(place: SourceLine) -> SourceLine | None:
         return live.now(place) if live is not None else texts.nearest(place, run)
 
-    return View(server.uri_of, server.state.read_line, lambda path: shown_path(server, path), now)
+    return View(server.uri_of, server.state.documents.read_line, lambda path: shown_path(server, path), now)
 
 
 def start(server: Server, options: dict[str, Any]) -> StartAnswer:

@@ -137,7 +137,7 @@ def copy_finding(server: Server, options: dict[str, Any]) -> str | None:
     parts = [
         markdown(finding, edited=item.edited)
         + f"\n\n{code_span(f'{finding.span.path}:{finding.span.line}')}\n\n"
-        + code_block((server.state.read_line(path, finding.span.line) or "").strip(), "python")
+        + code_block((server.state.documents.read_line(path, finding.span.line) or "").strip(), "python")
         for item in shown_findings(server.state.view(), path)
         for finding in (item.finding,)
         if finding.span.line - 1 <= line <= (finding.span.end_line or finding.span.line) - 1

@@ -19,7 +19,7 @@ from fuselight_server.editor.results.untraced import untraced_lines
 def publish(server: Server, published: dict[str, list[types.Diagnostic]], paths: Iterable[str]) -> None:
     """Push the diagnostics of `paths` where they differ from `published`, what each file was sent last."""
     for path in sorted(set(paths)):
-        document = server.state.at(path)
+        document = server.state.documents.at(path)
         if document is None and (not path_is_file(path) or path.endswith(SUFFIX)):
             continue  # without its cells, a notebook has no lines that a client knows
         diagnostics = diagnostics_of(server, path)

@@ -164,7 +164,7 @@ def _edit(
 
 def version_of(server: Server, path: str) -> int | None:
     """The version of an open file; None for one that is not open."""
-    document = server.state.at(path)
+    document = server.state.documents.at(path)
     return document.version if document is not None else None
 
 

@@ -66,7 +66,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
             targets=targets,
         )
     result, kernels = results_of_target[0]
-    drawn = drawn_graphs(result, kernels, server.state.read_line)
+    drawn = drawn_graphs(result, kernels, server.state.documents.read_line)
     return GraphPicture(
         found=True,
         title=format_target(result.key.name),

@@ -48,7 +48,7 @@ def use_inputs(server: Server, options: dict[str, Any]) -> None:
 async def add_inputs(server: Server, options: dict[str, Any]) -> None:
     """Insert a directive above a target and select its shape."""
     path = path_in(options)
-    document = server.state.at(path) if path is not None else None
+    document = server.state.documents.at(path) if path is not None else None
     target = target_named(document, options.get("target")) if document is not None else None
     if document is None or target is None:
         return

@@ -51,7 +51,7 @@ class LspUi:
         """Publish what is known of these files."""
         server = self._server
         paths = self.benches.update(server).union(paths)
-        documents = [server.state.at(path) for path in paths]
+        documents = [server.state.documents.at(path) for path in paths]
         unread = {
             document.path: document
             for document in documents

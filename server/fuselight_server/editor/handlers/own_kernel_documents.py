@@ -73,7 +73,7 @@ def own_text(server: Server, path: str, params: KernelDocumentParams) -> KernelT
     if is_compiling:
         server.analysis.requests.compile(Key(path, params.target, Tier.KERNELS, kernel=f"{OWN}:{wanted}"))
     document = own_document(
-        result.report, params.kernel, params.form, server.state.read_line, is_compiling=is_compiling
+        result.report, params.kernel, params.form, server.state.documents.read_line, is_compiling=is_compiling
     )
     if document is None:
         raise ValueError("a kernel that was found has a document")

@@ -33,7 +33,7 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
         predictions = [
             prediction for prediction in server.state.predictions.values() if prediction.key == result.key
         ]
-        readings = server.state.readings_of(predictions)
+        readings = server.state.documents.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
         ends = end_nodes(server.state.results, server.state.run_ends, result, NodeMaker(server.view))
         nodes.append(

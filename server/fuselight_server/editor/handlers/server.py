@@ -142,14 +142,14 @@ class Server(LanguageServer):
         roots = tuple(folder.path for folder in self.state.folders.values() if folder.path)
         return convert.Client(
             encoding=self.encoding,
-            read_line=self.state.read_line,
+            read_line=self.state.documents.read_line,
             uri_of=self.uri_of,
             is_user_file=lambda path: is_user_file(path, roots),
         )
 
     def uri_of(self, path: str) -> str:
         """Return the client's own URI of an open file, else one made from the path."""
-        document = self.state.at(path)
+        document = self.state.documents.at(path)
         return document.uri if document else convert.uri(path)
 
     def snapshot(self, uri: str) -> Snapshot | None:

@@ -60,7 +60,7 @@ class AttachedAgents:
     def unsaved_texts(self) -> Mapping[str, str]:
         """The texts of open documents that are not saved, by path."""
         roots = tuple(folder.path for folder in self._state.folders.values() if folder.uri is not None)
-        return self._state.overlays(roots, "")
+        return self._state.documents.overlays(roots, "")
 
     def _python(self, path: Path) -> str | None:
         chosen = self._interpreter(self._state.folder_of(str(path)))

@@ -292,7 +292,7 @@ class RunPermissions:
         explicit = asked.trigger.explicit
         if program is not None:
             return program_question(asked.folder, asked.keys, asked.executable, program, explicit=explicit)
-        document = self._state.at(asked.keys[0].path)
+        document = self._state.documents.at(asked.keys[0].path)
         module, names = document.module if document is not None else None, [key.name for key in asked.keys]
         steps = None
         if document is not None and module is not None and module.cells:

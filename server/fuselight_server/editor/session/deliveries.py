@@ -191,7 +191,7 @@ class ResultIntake:
         for key, result in self._state.results.items():
             thresholds = thresholds_of(self._state.folder_of(key.path).settings)
             if isinstance(result, (CaptureResult, KernelResult)):
-                result.shown.derive(thresholds, self._state.read_line)
+                result.shown.derive(thresholds, self._state.documents.read_line)
                 self._state.mark_findings(result.paths())
 
 

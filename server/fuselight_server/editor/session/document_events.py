@@ -102,7 +102,7 @@ class DocumentEvents:
         self._saves.program_lines.forget_lines()
         if not self._session.early.over:
             return
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         if document is not None:
             if self._saves.on_disk.was_written_by_others(path):
                 self._saves.follow_disk(document)

@@ -75,7 +75,7 @@ class _JobLines:
         location = self.job.opened.files.location(logged)
         if location.path not in self.maps:
             before = "\n".join(self.job.lines_as_read(location.path))
-            after = self.state.text(location.path)
+            after = self.state.documents.text(location.path)
             self.maps[location.path] = LineMap.between(before, before if after is None else after)
         return dataclasses.replace(location, line=self.maps[location.path].places(location.line)[0])
 
@@ -103,7 +103,7 @@ class TextSnapshot:
     def of(cls, state: State, results: Iterable[CaptureResult]) -> TextSnapshot:
         """With the texts that the editor has of the files of some results."""
         paths = {path for result in results for path in result.depends}
-        documents = [document for path in sorted(paths) if (document := state.at(path)) is not None]
+        documents = [document for path in sorted(paths) if (document := state.documents.at(path)) is not None]
         return cls(
             {document.path: document.source.text for document in documents},
             {document.path: document.reading() for document in documents},
@@ -210,13 +210,15 @@ class FixOffers:
         """Return an offer that was made, if the files have its texts still."""
         offer = self._offers.get(identity)
         is_current = (
-            offer is not None and self.is_current(offer.before) and self._state.has_texts_of(offer.result)
+            offer is not None
+            and self.is_current(offer.before)
+            and self._state.documents.has_texts_of(offer.result)
         )
         return offer if is_current else None
 
     def is_current(self, texts: dict[str, str]) -> bool:
         """Whether each file has this text now."""
-        return all(self._state.text(path) == text for path, text in texts.items())
+        return all(self._state.documents.text(path) == text for path, text in texts.items())
 
     def current_results(self, path: str) -> list[CaptureResult]:
         """The results whose findings have fixes: those of targets that run a file as it is now."""
@@ -294,7 +296,7 @@ class FixOffers:
     def _notebook_obstacle(self, offer: FixOffer) -> str:
         notebooks = ((path, new) for path, new in offer.remedy.texts.items() if path.endswith(SUFFIX))
         for path, new in notebooks:
-            document = self._state.at(path)
+            document = self._state.documents.at(path)
             if document is not None and document.module is None:
                 continue  # joined cells, whose text the client has as it is
             module = document.module if document is not None else None

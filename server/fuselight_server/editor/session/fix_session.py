@@ -71,14 +71,14 @@ class VerifiedResults:
         Called at each keystroke: the other files of a result are read only if it ran the edited one's text.
         """
         kept = [capture_result for capture_result in self._results if path in capture_result.report.files]
-        text = self._state.text(path) if kept else None
+        text = self._state.documents.text(path) if kept else None
         now = keys_of(text) if text is not None else frozenset()
         for result in kept:
             if result.report.files[path] not in now:
                 continue
             shown = self._state.captures.get(result.key)
             is_replaced = shown is None or (shown is not result and shown.stale)
-            if is_replaced and self._state.has_texts_of(result):
+            if is_replaced and self._state.documents.has_texts_of(result):
                 for file in list(result.changed_files):
                     result.mark_current(file)
                 result.generation = max(result.generation, shown.generation if shown is not None else 0)
@@ -189,7 +189,7 @@ class FixSession:
     def try_cures(self, result: CaptureResult) -> None:
         """Try the cures of a result in the background, and show its findings with what came of them."""
         key = result.key
-        wanted = wanted_cures(result.report, self._state.read_line)
+        wanted = wanted_cures(result.report, self._state.documents.read_line)
         if wanted and self._targets.prepare(key, True) is not None:  # noqa: FBT003 - as the type says
             identity = f"cures {key.path}::{key.name}"
             self.tasks.cancel(identity)  # of the result before
@@ -276,7 +276,7 @@ class FixSession:
 
         async def run(request: RunRequest) -> Report:
             async with self.tasks.turn:
-                if not self._state.has_texts_of(result):
+                if not self._state.documents.has_texts_of(result):
                     raise InterruptedVerificationError("the files have changed")
                 return await token.run(target.run_report(request))
 
@@ -285,7 +285,7 @@ class FixSession:
             result.report,
             run,
             budget=TrialBudget(None, most=_TRIAL_SECONDS),
-            read_line=self._state.read_line,
+            read_line=self._state.documents.read_line,
             show=target.show,
         )
         self._show_trials(result, report)
@@ -299,7 +299,9 @@ class FixSession:
             return
         result.report = replace(result.report, trials=report.trials, problems=report.problems)
         vars(result).pop("priorities", None)
-        result.derive(thresholds_of(self._state.folder_of(result.key.path).settings), self._state.read_line)
+        result.derive(
+            thresholds_of(self._state.folder_of(result.key.path).settings), self._state.documents.read_line
+        )
         self._state.mark_findings(result.paths())
         for trial in report.trials:
             outcome = trial.refused or f"{trial.before} to {trial.after} {trial.cure.goal.value}"
@@ -310,7 +312,7 @@ class FixSession:
     async def _try_forecast(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:
         async with self.tasks.turn:
             target, prepared = self._targets.target(result.key, identity)
-            if not self._state.has_texts_of(result):
+            if not self._state.documents.has_texts_of(result):
                 raise InterruptedVerificationError("the files have changed")
             fixer = self._targets.fixer_for(result, prepared)
 

@@ -240,7 +240,7 @@ class FileFixes:
         if (
             known is not None
             and self._offers.is_current(known.before)
-            and all(self._state.has_texts_of(result) for result in known.ran)
+            and all(self._state.documents.has_texts_of(result) for result in known.ran)
         ):
             return known
         active = self._tasks.start(

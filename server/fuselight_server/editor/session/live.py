@@ -176,7 +176,7 @@ class LivePredictions:
         """Predict from an edit of an open document, later. Called on the path of each keystroke."""
         self._stop(path)
         results = [result for result in self._files.results(path) if path in result.changed_files]
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         is_on = self._files.is_on(path)
         self._shown.drop(path, but={result.key for result in results} if is_on else ())
         if not results or document is None or not is_on:
@@ -196,7 +196,7 @@ class LivePredictions:
         self._texts.accepted(key, request)
         self.runs.accepted(result)
         for path in result.changed_files:
-            if self._state.at(path) is not None:
+            if self._state.documents.at(path) is not None:
                 self.edited(path)
 
     def changed_on_disk(self, path: str) -> None:
@@ -275,5 +275,5 @@ class LivePredictions:
     def _moved(self, run: LiveRunHandle) -> None:
         """Trace the edits that a live run became ready for, or say why it has ended; unless the user is typing."""
         for path in run.files:
-            if self._state.at(path) is not None and path not in self._timers:
+            if self._state.documents.at(path) is not None and path not in self._timers:
                 self._begin_trace(path)

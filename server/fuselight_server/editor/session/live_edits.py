@@ -127,7 +127,7 @@ class EditedFiles:
 
     def readable(self, path: str) -> Document | None:
         """Return the document of a file whose edits are predicted."""
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         return (
             document if document is not None and not document.source.is_large and self.is_on(path) else None
         )
@@ -152,7 +152,7 @@ class EditedFiles:
         return (
             newest is not None
             and newest.reported is edit.result
-            and self._state.at(edit.path) is edit.document
+            and self._state.documents.at(edit.path) is edit.document
             and edit.document.source.version == edit.version
         )
 

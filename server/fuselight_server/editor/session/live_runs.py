@@ -88,7 +88,7 @@ class RanTexts:
         known = self._known.get((result.key, path))
         if known is not None and known[0] == wanted:
             return known[1]
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         open_now = document.source.text if document is not None else None
         text = _text_of(wanted, self._overlay(result.key, path), path, open_now)
         if text is not None:

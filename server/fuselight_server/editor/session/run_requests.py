@@ -62,14 +62,14 @@ class SaveRuns:
     def saved(self, path: str, *, automatic: bool) -> None:
         """Take in a save of a file. `automatic`: the editor saved by itself, not the user."""
         self.program_lines.forget_lines()
-        if self._state.at(path) is not None:
+        if self._state.documents.at(path) is not None:
             self.on_disk.note(path)
         self._run_saved(path, automatic=automatic)
 
     def _run_saved(self, path: str, *, automatic: bool) -> None:
         if self._session.early.keep_request(lambda: self._run_saved(path, automatic=automatic)):
             return
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         if document is None or not document.runnable:
             return
         if document.reading().syntax_error is not None and document.module is None:  # its other cells run
@@ -154,7 +154,7 @@ class SaveRuns:
             and (
                 key.path == path
                 or (scope := self._state.folder_of(key.path).settings.run_scope) == "workspace"
-                or (scope == "openFiles" and self._state.at(key.path) is not None)
+                or (scope == "openFiles" and self._state.documents.at(key.path) is not None)
             )
         ]
 
@@ -287,14 +287,16 @@ class RunThrottle:
 
     def began(self, path: str) -> None:
         """Note that a run of the file is asked for now."""
-        self._began = {name: began for name, began in self._began.items() if self._state.at(name) is not None}
-        document = self._state.at(path)
+        self._began = {
+            name: began for name, began in self._began.items() if self._state.documents.at(name) is not None
+        }
+        document = self._state.documents.at(path)
         if document is not None:
             self._began[path] = (time.monotonic(), document.source.text)
 
     def is_due(self, path: str, again: Callable[[], None]) -> bool:
         """Whether an automatic save is worth a run now; if it will be later, `again` is called then."""
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         began, text = self._began.get(path, (float("-inf"), ""))
         if document is None or document.source.text == text:
             return False

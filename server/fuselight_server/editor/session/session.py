@@ -55,7 +55,7 @@ class RunEdits:
         """Apply the unsaved text that a file was opened with: results were compared with the file on disk."""
         depends = any(path in target_result.depends for target_result in self._state.results.values())
         if depends or path in self._state.jobs.paths():
-            for change in self._state.unsaved_changes(path):
+            for change in self._state.documents.unsaved_changes(path):
                 self.edited(path, change)
 
     def changed_on_disk(self, path: str) -> None:
@@ -84,7 +84,7 @@ class RunEdits:
             else:
                 result.apply_edit(path, change)
         for path in {path for path, _ in changes}:
-            document = self._state.at(path)
+            document = self._state.documents.at(path)
             if document is not None:
                 mark_current([result], path, functools.partial(keys_of, document.source.text))
         return True

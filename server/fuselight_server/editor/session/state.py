@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fuselight.shared.report.visible import visible
-from fuselight_server.base.files import disk_lines, disk_text, within
+from fuselight_server.base.files import within
 from fuselight_server.base.recent import Recent
 from fuselight_server.base.settings import Settings
 from fuselight_server.commands.compile_tests import FailedCompileTest
@@ -22,6 +22,7 @@ from fuselight_server.editor.results.captures import limit_facts
 from fuselight_server.editor.results.changes import compare
 from fuselight_server.editor.results.failed_tests import FailedTests
 from fuselight_server.editor.results.jobs import JobResult, OpenJobs
+from fuselight_server.editor.results.open_documents import OpenDocuments
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.run_ends import RunEnd, RunEnds
 from fuselight_server.editor.results.snapshot import Document, ResultsByTier, ResultsView, Snapshot
@@ -30,13 +31,11 @@ from fuselight_server.editor.results.target_result import (
     TargetResult,
     compare_with_disk,
     keys_of,
-    keys_on_disk,
     mark_current,
 )
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.queue import Running
 from fuselight_server.source.document import SourceDocument
-from fuselight_server.source.reading import Reading
 from fuselight_server.source.text_changes import Change
 
 LOG_LINES = 500
@@ -66,7 +65,7 @@ class State(ResultsByTier):
     """Documents, folders, results and the log."""
 
     def __init__(self) -> None:
-        self.documents: dict[str, Document] = {}
+        self.documents = OpenDocuments()
         self.folders: dict[str, Folder] = {}
         self.results = Results()
         self.run_ends = RunEnds()
@@ -84,7 +83,6 @@ class State(ResultsByTier):
         """By the target, and the edited file."""
         self.input_programs: Recent[tuple[str, str], str] = Recent(INPUT_PROGRAMS)
         """By a target's file and name: the other file that the user has chosen to get its inputs from."""
-        self._by_path: dict[str, Document] = {}
         self._findings: set[str] = set()
         self._reports: set[str] = set()
 
@@ -125,42 +123,15 @@ class State(ResultsByTier):
 
     def open(self, document: Document) -> None:
         """Add an opened document."""
-        self.documents[document.uri] = document
-        self._by_path[document.path] = document
+        self.documents.add(document)
         self.mark_findings([document.path])
 
     def close(self, uri: str) -> Document | None:
         """Remove a closed document; None if it was not open."""
-        document = self.documents.pop(uri, None)
+        document = self.documents.remove(uri)
         if document is not None:
-            if self._by_path.get(document.path) is document:
-                del self._by_path[document.path]
             self.mark_findings([document.path])
         return document
-
-    def at(self, path: str) -> Document | None:
-        """Return the open document of a path."""
-        return self._by_path.get(path)
-
-    def text(self, path: str) -> str | None:
-        """Return the text of a file as the editor has it, else as it is on the disk; None if it cannot be read."""
-        document = self.at(path)
-        return document.source.text if document is not None else disk_text(path)
-
-    def has_texts_of(self, result: TargetResult) -> bool:
-        """Whether each file of a result has the text that ran. Reads the files that are not open."""
-        for path, key in result.report.files.items():
-            document = self.at(path)
-            if key not in (keys_on_disk(path) if document is None else keys_of(document.source.text)):
-                return False
-        return result.key.path in result.report.files
-
-    def unsaved_changes(self, path: str) -> list[Change]:
-        """Return what the editor has changed of the text on disk; nothing where either has no text."""
-        document, text = self.at(path), disk_text(path)
-        if document is None or text is None:
-            return []
-        return SourceDocument(path, text).become(document.source.text)
 
     def edit(self, path: str, change: Change) -> None:
         """Move lines of results for one change of an open document."""
@@ -309,7 +280,7 @@ class State(ResultsByTier):
             waiting=frozenset(key for key in waiting if key.path == path),
             run_ends=RunEnds((key, end) for key, end in self.run_ends.items() if key.path == path),
             predictions=predictions,
-            predicted=self.readings_of(predictions),
+            predicted=self.documents.readings_of(predictions),
             jobs=tuple(job for job in self.jobs.values() if path in job.places.paths()),
         )
 
@@ -320,37 +291,12 @@ class State(ResultsByTier):
             self.predictions,
             self.jobs,
             self.failed_tests,
-            document=self.at,
+            document=self.documents.at,
             settings_of=lambda path: self.folder_of(path).settings,
-            read_line=self.read_line,
+            read_line=self.documents.read_line,
         )
-
-    def readings_of(self, predictions: Iterable[Prediction]) -> dict[str, Reading]:
-        """Read the open files that have lines with these predictions, by path."""
-        documents = [
-            self.at(path) for path in {path for prediction in predictions for path in prediction.paths()}
-        ]
-        return {document.path: document.reading() for document in documents if document is not None}
 
     def outside_settings(self) -> Settings:
         """Return the settings of what lies in no folder."""
         outside = self.folders.get("")
         return outside.settings if outside else Settings()
-
-    def read_line(self, path: str, line: int) -> str | None:
-        """Text of a 1-based line, from the editor if the file is open there, else from the disk."""
-        document = self.at(path)
-        if document is not None:
-            return document.line(line)
-        lines = disk_lines(path)
-        return lines[line - 1] if 0 < line <= len(lines) else None
-
-    def overlays(self, roots: tuple[str, ...], also: str) -> dict[str, str]:
-        """Texts of the open files under `roots` (and `also`) that are not on disk as the editor has them."""
-        return {
-            document.path: document.source.text
-            for document in self.documents.values()
-            if document.runnable
-            and (document.path == also or any(within(document.path, root) for root in roots))
-            and disk_text(document.path) != document.source.text
-        }

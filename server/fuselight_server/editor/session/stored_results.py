@@ -91,7 +91,7 @@ class StoredResults:
         while (result := await asyncio.to_thread(next, results, None)) is not None:
             if result.key not in self._state.results:
                 for path in result.depends:
-                    for change in self._state.unsaved_changes(path):
+                    for change in self._state.documents.unsaved_changes(path):
                         result.apply_edit(path, change)
                 self._state.accept_result(result)
                 shown += 1

@@ -68,7 +68,7 @@ class TargetRuns:
             default_sizes=sizes(settings.inputs.default_sizes),
             dynamo_config=settings.dynamo.config,
             environment=settings.environment,
-            overlays=self._state.overlays(roots, path) if with_buffers else {},
+            overlays=self._state.documents.overlays(roots, path) if with_buffers else {},
             recorded=recorded_calls(_last_program_report(self._state, path), path),
             programs=self._state.programs_of(path),
             own_kernels=OwnKernelsPlan(device=choose(settings).device),
@@ -104,7 +104,7 @@ class TargetRuns:
 
     def reading(self, path: str) -> Reading | None:
         """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
-        document = self._state.at(path)
+        document = self._state.documents.at(path)
         if document is not None:
             return document.reading()
         text = disk_text(path)
@@ -164,7 +164,7 @@ class TargetRuns:
         self._state.drop(key for key in keys if self.name_now(key) != key.name)
 
     def _program_run(self, reading: Reading, options: RunOptions) -> PlannedRun | None:
-        document = self._state.at(reading.path)
+        document = self._state.documents.at(reading.path)
         text = disk_text(reading.path) if document is None else document.source.text
         return Programs({reading.path: text or ""}, frozenset({reading.path})).run_of(reading, options.roots)
 

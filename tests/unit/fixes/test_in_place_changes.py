@@ -57,6 +57,8 @@ def test_a_view_that_was_made_before_the_branch_shares_the_memory() -> None:
         "n = len(x)\nn += 1",
         "self.layer(x)",
         "h = x.sum()\nh += 1",
+        "n = x.shape[0]\nn += 1",
+        "h, n = x, 0\nn += 1",
     ],
 )
 def test_a_change_of_a_new_tensor_refuses_nothing(use: str) -> None:
@@ -130,6 +132,25 @@ def user(x):
 """
 
 
+PAIR = """\
+import torch
+
+
+def f(x):
+    if x.sum() > 0:
+        out = x
+    else:
+        out = x * 2
+    return out, x.shape[0]
+
+
+def user(x):
+    y, n = f(x)
+    {use}
+    return y
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "use", "is_refused"),
     [
@@ -148,6 +169,9 @@ def user(x):
         (RESULT, "y.add_(1)", True),
         (RESULT, "y.view(-1)[0] = 1", True),
         (RESULT, "y = y + 1", False),
+        (PAIR, "n += 1", False),
+        (PAIR, "y.add_(n)", True),
+        (PAIR, "n = y\n    n += 1", True),
     ],
 )
 def test_called_functions_methods_modules_and_callers_are_followed(

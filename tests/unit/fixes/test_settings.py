@@ -7,7 +7,18 @@ import textwrap
 
 import pytest
 
-from fuselight.shared.report import Break, Environment, Location, Report, TargetRef, Tier, Versions
+from fuselight.shared.report import (
+    Break,
+    Compile,
+    Environment,
+    Frame,
+    Location,
+    Outcome,
+    Report,
+    TargetRef,
+    Tier,
+    Versions,
+)
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.fixes.rewrites.families import FixClass, rewrites
 from tests.support.offered_remedies import finding_at
@@ -209,6 +220,36 @@ def test_a_number_by_whose_order_python_chooses_is_not_traced(body: str) -> None
         assert not is_limited or remedy.fix_class is FixClass.EQUAL
     reasons = [refusal.reason for refusal in rewrites(finding, traced, {"m.py": text}.get).refused]
     assert any("and compiled code does not" in reason for reason in reasons) is not CHOICES[body]
+
+
+METHODS = """\
+import torch
+
+
+class Trainer:
+    def step(self, x):
+        return x * x.max().item()
+
+    def fit(self, xs):
+        best = 9.0
+        for x in xs:
+            best = min(best, self.step(x).sum().item())
+        return best
+"""
+
+
+@pytest.mark.parametrize(("caller", "is_offered"), [("fit", True), ("other", False)])
+def test_what_python_chooses_in_code_that_is_not_compiled_refuses_no_setting(
+    caller: str, *, is_offered: bool
+) -> None:
+    finding, traced = finding_at(METHODS, "x.max().item()", "GB0124")
+    calling = (Location("m.py", 11, function=caller),)
+    frames = (Frame("Trainer.step", Location("m.py", 5)),)
+    traced = dataclasses.replace(
+        traced, frames=frames, compiles=(Compile("0/0", 0, Outcome.COMPILED, caller=calling),)
+    )
+    known = rewrites(finding, traced, {"m.py": METHODS}.get)
+    assert ("capture_scalar_outputs" in [remedy.kind for remedy in known.remedies]) is is_offered
 
 
 CHOOSING = "\n\ndef g(x, y):\n    return x * max(x.max().item(), y.max().item())\n"

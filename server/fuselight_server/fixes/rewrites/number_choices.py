@@ -39,7 +39,8 @@ def reason_of_choice(site: Site, reports: Iterable[Report], read: Callable[[str]
 
     `reports`: those of all targets, as the setting that traces numbers holds for each break.
     """
-    return next(filter(None, map(_reason_at, _sites(site, reports, read))), "")
+    reports = tuple(reports)
+    return next(filter(None, (_reason_at(each, reports) for each in _sites(site, reports, read))), "")
 
 
 def caveat_of_choice(site: Site, reports: Iterable[Report], read: Callable[[str], str | None]) -> str:
@@ -68,21 +69,39 @@ def _sites(site: Site, reports: Iterable[Report], read: Callable[[str], str | No
                 yield there
 
 
-def _reason_at(site: Site) -> str:
+def _reason_at(site: Site, reports: Sequence[Report]) -> str:
     for call in _choices(site):
         numbers = [argument.value for argument in call.args if argument.keyword is None]
         is_chosen = any(_is_taken(site, number) for number in numbers) and not _is_bounded(
             site, call, numbers
         )
-        if is_chosen and not all(_is_integer(site, number) for number in numbers):
+        is_integral = all(_is_integer(site, number) for number in numbers)
+        if is_chosen and not is_integral and not _is_eager(site, call, reports):
             code = short_code(site, call)
             return f"`{code}` chooses by order and type where numbers are NaN or equal, and compiled code does not"
     for node in site.parents:
         compared = _compared(site, node)
-        if any(_differs(site, operator, left, right) for operator, left, right in compared):
+        is_other = any(_differs(site, operator, left, right) for operator, left, right in compared)
+        if is_other and not _is_eager(site, node, reports):
             code = short_code(site, node)
             return f"`{code}` compares numbers exactly, also NaN and integers above 2**53, and compiled code does not"
     return ""
+
+
+def _is_eager(site: Site, node: cst.CSTNode, reports: Iterable[Report]) -> bool:
+    """Whether a node is in a function that torch traced nothing of, and that called compiled code."""
+    path, function = site.finding.span.path, site.function(node)
+    if function is None or any(isinstance(around, cst.Lambda) for around in site.ancestors(node)):
+        return False
+    traced, callers = set[str](), set[str]()
+    for report in reports:
+        places = [place for graph_break in report.breaks for place in graph_break.stack]
+        traced |= {place.function or "" for place in places if place.path == path}
+        traced |= {frame.function for frame in report.frames if frame.location.path == path}
+        above = (place for record in report.compiles for place in record.caller if place.path == path)
+        callers |= {place.function or "" for place in above}
+    called, known = ({name.rpartition(".")[2] for name in names} for names in (callers, traced))
+    return function.name.value in called - known
 
 
 _Compared = tuple[bool, cst.BaseExpression, cst.BaseExpression]

@@ -6,7 +6,7 @@ group, whichever was first: a change of one of them is a change of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -29,6 +29,8 @@ _SHARING = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 """Functions and methods whose result may share the memory of an argument."""
+_OF_NO_MEMORY = frozenset({"shape", "ndim", "dtype", "device", "itemsize", "nbytes"})
+"""Attributes that are numbers and the like."""
 _HARMLESS = frozenset(
     """
     len print isinstance range enumerate zip type str repr float int bool tuple list dict set sum min max
@@ -59,9 +61,11 @@ class InPlaceChange:
     """`sub_` changes it, or `helper` may."""
 
 
-def changes_of(site: Site, function: cst.FunctionDef, name: str, depth: int = 0) -> Iterator[InPlaceChange]:
-    """Yield what may change the memory of a name in a function."""
-    group = _group(site, function, name)
+def changes_of(
+    site: Site, function: cst.FunctionDef, name: str, depth: int = 0, apart: Collection[str] = ()
+) -> Iterator[InPlaceChange]:
+    """Yield what may change the memory of a name in a function; `apart`: names that share it with nothing."""
+    group = _group(site, function, name, apart)
     for node in descendants(function.body):
         words = _change(site, node, group, depth)
         if words:
@@ -84,32 +88,77 @@ def changes_of_result(
     site: Site, function: cst.FunctionDef, name: str | None = None
 ) -> Iterator[InPlaceChange]:
     """Yield what callers in the file change of a result, if that may be the memory of `name`."""
-    returned = (node.value for node in descendants(function.body) if isinstance(node, cst.Return))
+    returned = [
+        node.value
+        for node in descendants(function.body)
+        if isinstance(node, cst.Return) and node.value is not None
+    ]
     if name is not None:
         group = _group(site, function, name)
-        if not any(value is not None and _shared(site, value) & group for value in returned):
+        returned = [value for value in returned if _shared(site, value) & group]
+        if not returned:
             return
+    else:
+        group = None
+    held = _held_elements(site, returned, group)
     called = function.name.value
     for there in sites_naming(site, called):
         for call in (node for node in there.parents if isinstance(node, cst.Call)):
             if dotted(call.func).rpartition(".")[2] == called:
-                yield from _changes_by_caller(there, call)
+                yield from _changes_by_caller(there, call, held)
 
 
-def _changes_by_caller(site: Site, call: cst.Call) -> Iterator[InPlaceChange]:
-    """Yield what a caller changes of the result of a call."""
+def _held_elements(
+    site: Site, returned: list[cst.BaseExpression], group: set[str] | None
+) -> list[bool] | None:
+    """Which elements of the tuples that a function returns may be the memory of a group of names; None if all may."""
+    tuples = [value.elements for value in returned if isinstance(value, cst.Tuple)]
+    if group is None or len(tuples) < len(returned) or len({len(elements) for elements in tuples}) != 1:
+        return None
+    return [
+        any(bool(_shared(site, element.value) & group) for element in elements)
+        for elements in zip(*tuples, strict=True)
+    ]
+
+
+def _changes_by_caller(site: Site, call: cst.Call, held: list[bool] | None) -> Iterator[InPlaceChange]:
+    """Yield what a caller changes of the result of a call. `held`: the elements of the result that count."""
     caller, parent = site.function(call), site.parents[call]
     if isinstance(parent, cst.Attribute) and _is_in_place_name(parent.attr.value):
         yield InPlaceChange(call, site.line_number(call), f"`{parent.attr.value}` changes it in place")
-    for target in parent.targets if isinstance(parent, cst.Assign) and caller is not None else ():
-        for path in _targets(target.target):
+    targets = parent.targets if isinstance(parent, cst.Assign) and caller is not None else ()
+    for target in targets:
+        counted, others = _split(target.target, held)
+        apart = {path for path in others if caller is not None and _is_bound_once(caller, path)}
+        for path in counted:
             if caller is not None:
-                yield from changes_of(site, caller, path, _DEEPEST - 1)
+                yield from changes_of(site, caller, path, _DEEPEST - 1, apart)
 
 
-def _group(site: Site, function: cst.FunctionDef, name: str) -> set[str]:
+def _split(target: cst.BaseExpression, held: list[bool] | None) -> tuple[set[str], set[str]]:
+    """The names that an assignment of a result binds to what counts of it, and the others."""
+    elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+    if held is None or len(held) != len(elements) or _has_star(elements):
+        return _targets(target), set()
+    both: tuple[set[str], set[str]] = (set(), set())
+    for element, counts in zip(elements, held, strict=True):
+        both[not counts].update(_targets(element.value))
+    return both
+
+
+def _is_bound_once(function: cst.FunctionDef, name: str) -> bool:
+    """Whether one statement of a function gives a name a value, which others may only count on from."""
+    bindings = (
+        [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
+        for node in descendants(function.body)
+        if isinstance(node, (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.For, cst.CompFor))
+    )
+    return sum(any(name in _targets(target) for target in targets) for targets in bindings) == 1
+
+
+def _group(site: Site, function: cst.FunctionDef, name: str, apart: Collection[str] = ()) -> set[str]:
     """All names and attributes of a function that may share memory with a name."""
-    links = list(_links(site, function))
+    links = [link.difference(apart) for link in _links(site, function)]
     group = {name}
     while True:
         joined = group.union(*(link for link in links if link & group))
@@ -122,8 +171,12 @@ def _links(site: Site, function: cst.FunctionDef) -> Iterator[set[str]]:
     """Yield names that one statement lets share memory."""
     for node in descendants(function.body):
         if isinstance(node, cst.Assign):
-            paths = {path for target in node.targets for path in _targets(target.target)}
-            yield paths | _shared(site, node.value)
+            if len(node.targets) == 1:
+                for target, value in _pairs(node.targets[0].target, node.value):
+                    yield _targets(target) | _shared(site, value)
+            else:
+                paths = {path for target in node.targets for path in _targets(target.target)}
+                yield paths | _shared(site, node.value)
         elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)) and node.value is not None:
             yield {*_targets(node.target), *_shared(site, node.value)}
         elif isinstance(node, (cst.For, cst.CompFor)):
@@ -140,6 +193,23 @@ def _links(site: Site, function: cst.FunctionDef) -> Iterator[set[str]]:
             if is_container:
                 held = (path for argument in node.args for path in _shared(site, argument.value))
                 yield {*_shared(site, node.func.value), *held}
+
+
+def _pairs(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield each target of an assignment with its value: those of `a, b = x, 0` have nothing in common."""
+    if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
+        sides = target.elements, value.elements
+        if len(sides[0]) == len(sides[1]) and not any(map(_has_star, sides)):
+            for left, right in zip(*sides, strict=True):
+                yield from _pairs(left.value, right.value)
+            return
+    yield target, value
+
+
+def _has_star(elements: Sequence[cst.BaseElement]) -> bool:
+    return any(isinstance(element, cst.StarredElement) for element in elements)
 
 
 def _targets(node: cst.CSTNode) -> set[str]:
@@ -166,7 +236,9 @@ def _shared(site: Site, node: cst.BaseExpression) -> set[str]:  # noqa: PLR0911 
     """The names whose memory the value of an expression may share."""
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         path = _path(node)
-        inner = _innermost(node)
+        inner, attributes = _innermost(node)
+        if not _OF_NO_MEMORY.isdisjoint(attributes):
+            return set()
         return _shared(site, inner) if isinstance(inner, cst.Call) else {path} if path else set()
     if isinstance(node, cst.IfExp):
         return _shared(site, node.body) | _shared(site, node.orelse)
@@ -204,10 +276,13 @@ def _is_self_call(call: cst.Call) -> bool:
     return dotted(call.func).startswith("self.") and dotted(call.func).count(".") == 1
 
 
-def _innermost(node: cst.BaseExpression) -> cst.BaseExpression:
+def _innermost(node: cst.BaseExpression) -> tuple[cst.BaseExpression, set[str]]:
+    """What attributes and elements are taken of, and the names of the attributes."""
+    attributes = set()
     while isinstance(node, (cst.Subscript, cst.Attribute)):
+        attributes |= {node.attr.value} if isinstance(node, cst.Attribute) else set()
         node = node.value
-    return node
+    return node, attributes
 
 
 def _is_in_place_name(name: str) -> bool:

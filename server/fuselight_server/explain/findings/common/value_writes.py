@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fuselight.shared.foreign_data import parse_python, try_parse_python
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import GuardFailure, Location, Recompile
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import plain
@@ -79,41 +79,6 @@ def write_of(context: Context, recompilation: Recompile, failure: GuardFailure) 
         )
     ]
     return writes[0] if len({(item.place.path, item.place.line) for item in writes}) == 1 else None
-
-
-def is_written_by_callers(context: Context, recompilation: Recompile, source: str) -> bool:
-    """Whether each line that writes an attribute or an entry is in code that calls the compiled function."""
-    part = _LAST_PART.search(source)
-    if part is None:
-        return False
-    name = part["attribute"] or part["key"]
-    writes = [
-        (path, place[0])
-        for path in _files(context, recompilation)
-        for place, _ in _places(_writes(context.text_of(path)), name, source, _owner(recompilation, source))
-    ]
-    return bool(writes) and all(_is_of_caller(context, recompilation, *write) for write in writes)
-
-
-def _is_of_caller(context: Context, recompilation: Recompile, path: str, line: int) -> bool:
-    """Whether a line is in a function that calls the compiled code, or in none."""
-    around = [place for place in _functions(context.text_of(path)) if place[0] <= line <= place[1]]
-    start, end = max(around, default=(0, 0))
-    return not around or any(
-        frame.path == path and start <= frame.line <= end for frame in recompilation.caller
-    )
-
-
-@functools.lru_cache(maxsize=32)
-def _functions(text: str) -> tuple[tuple[int, int], ...]:
-    """The first and the last line of each function of a file."""
-    tree = try_parse_python(text)
-    if tree is None:
-        return ()
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    return tuple(
-        (node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree) if isinstance(node, kinds)
-    )
 
 
 def _files(context: Context, recompilation: Recompile) -> dict[str, None]:

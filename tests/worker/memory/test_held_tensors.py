@@ -138,7 +138,8 @@ def test_a_function_has_the_parameters_of_the_modules_that_it_names() -> None:
         net, other = nn.Linear(64, 64), nn.Linear(64, 64)
 
         def loss_of(x: torch.Tensor) -> torch.Tensor:
-            return net(x).square().mean()
+            loss: torch.Tensor = net(x).square().mean()
+            return loss
 
         def step_of(x: torch.Tensor) -> torch.Tensor:
             return loss_of(x)

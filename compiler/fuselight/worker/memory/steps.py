@@ -41,8 +41,17 @@ class StepObserver(Protocol):
         """Every gradient is there."""
 
 
-class Unobserved(StepObserver):
-    """Hears nothing."""
+class Unobserved:
+    """Hears nothing (StepObserver)."""
+
+    def began(self, phase: StepPhase) -> None:
+        """As in StepObserver."""
+
+    def forward_ended(self, outputs: list[torch.Tensor]) -> None:
+        """As in StepObserver."""
+
+    def backward_ended(self) -> None:
+        """As in StepObserver."""
 
 
 @dataclass

@@ -33,8 +33,8 @@ from fuselight_server.explain.findings.recompilations.limit_remedies import limi
 from fuselight_server.explain.findings.recompilations.recompilations import (
     about_limit_call,
     limit_filled_by,
-    stopped_by_limit,
 )
+from fuselight_server.explain.findings.recompilations.recompile_limit import stopped_by_limit
 
 _LONGEST_TITLE = 300
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"

@@ -56,8 +56,8 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
 from fuselight_server.explain.findings.recompilations.recompilations import (
     is_expected_root,
     limit_filled_by,
-    stopped_at,
 )
+from fuselight_server.explain.findings.recompilations.recompile_limit import stopped_at
 
 RECOMPILED = frozenset({"FL102", "FL201"})
 """Codes of findings about recompilations."""

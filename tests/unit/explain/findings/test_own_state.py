@@ -205,7 +205,8 @@ def test_values_of_one_argument_are_one_finding_with_advice_for_each() -> None:
     (finding,) = of_argument(*names, parameters=("self", "x", "options"))
     assert "options.shift was 1, now 3 (read on line 3)" in finding.message
     assert finding.count == 3
-    expected = "Expect one compile for each value of `options.gain`, `options.shift` and `options.top`"
+    values = "`options.gain`, `options.shift` and `options.top`"
+    expected = f"Expect one compile for each combination of {values} that occurs"
     assert [remedy.text for remedy in finding.remedies if remedy.text.startswith("Expect")] == [expected]
     changed = {subject for cure in finding.cures for part in cure.changes for subject in part.subjects}
     assert changed == set(names)

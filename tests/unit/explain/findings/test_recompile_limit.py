@@ -132,6 +132,31 @@ def test_what_grows_at_each_compile_has_no_bound_and_no_higher_limit() -> None:
     )
     assert bound in growing.message
     assert not any("recompile_limit" in hint for hint in growing.hints)
+    endless = of_code(of_versions(8, cause=GuardCause.NUMBER, stopped=True, step=2), "FL201")
+    step = (
+        "Keep what reads `kind` out of the compiled code: it is greater at each compile, and after 8 versions"
+    )
+    for finding in (growing, endless):
+        assert any(hint.startswith(step) for hint in finding.hints)
+        assert not any(hint.startswith("Expect one compile for each") for hint in finding.hints)
+
+
+def test_values_that_change_apart_need_a_version_for_each_combination() -> None:
+    def compiled(number: int, source: str, was: str, now: str) -> Recompile:
+        failure = failed(
+            f"{source} was {was}, now {now}", source=source, cause=GuardCause.VALUE, was=was, now=now
+        )
+        return again(failure, compile_id=f"0/{number}")
+
+    changes = [("kind", "'a'", "'b'"), ("flag", "True", "False"), ("kind", "'b'", "'c'")]
+    recompiles = tuple(compiled(number, *change) for number, change in enumerate(changes, 1))
+    given = dataclasses.replace(of_versions(4), recompiles=recompiles)
+    hints = {hint for finding in findings(given) if finding.code == "FL201" for hint in finding.hints}
+    assert "Expect one compile for each combination of `kind` and `flag` that occurs" in hints
+    assert not any(
+        hint.startswith(("Expect one compile for each value", "Expect one compile for each str"))
+        for hint in hints
+    )
 
 
 def test_sizes_of_other_objects_are_not_said_to_grow() -> None:

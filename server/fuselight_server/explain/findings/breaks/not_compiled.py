@@ -40,9 +40,8 @@ from fuselight_server.explain.findings.recompilations.recompilation_groups impor
 from fuselight_server.explain.findings.recompilations.recompilations import (
     about_limit_call,
     limit_filled_by,
-    stopped_at,
 )
-from fuselight_server.explain.findings.recompilations.recompile_limit import about_growth
+from fuselight_server.explain.findings.recompilations.recompile_limit import about_growth, stopped_at
 
 _CODES = {
     Kind.SKIPPED: "FL101",

@@ -29,6 +29,8 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
     """What to do about the recompile limit, by what differed in the call that exceeded it."""
     failures = root_failures(context, stopped) if stopped else ()
     first = remedies_of(context, stopped, failures[0]) if stopped and failures else ()
+    # What is only to be expected of each version does nothing about the limit.
+    first = tuple(remedy for remedy in first if remedy.is_step or remedy.state is RemedyState.REFUSED)
     own = tried_remedies(own_versions(context, stopped), context.trials)
     if own and not own[0].is_pending:  # what it does is known then
         first = tuple(remedy for remedy in first if CureKind.ISOLATE.value not in remedy.text)

@@ -103,21 +103,6 @@ def difference_of(context: Context, recompilation: Recompile, failure: GuardFail
     return plain(recompilation.reasons[0]) if recompilation.reasons else "torch gives no reason"
 
 
-def stopped_by_limit(context: Context) -> Iterator[Recompile]:
-    """The recompilations that a limit stopped."""
-    for recompilation in context.report.recompiles:
-        if recompilation.compile_id is None:
-            yield in_the_users_words(context, recompilation)
-
-
-def stopped_at(context: Context, code: Location) -> Recompile | None:
-    """The recompilation of a function that a limit stopped, by the line of its `def`."""
-    at = (code.path, code.line)
-    return next(
-        (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
-    )
-
-
 def limit_filled_by(context: Context, stopped: Recompile | None) -> Recompile | None:
     """The last recompilation for what most versions differ in, which filled the limit; `stopped` if that differs too.
 

@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     CureKind,
     GuardCause,
     GuardFailure,
+    Location,
     NotCompiledKind,
     Recompile,
 )
@@ -85,6 +86,21 @@ def about_limit(context: Context, again: Iterable[Recompile]) -> str:
     )
 
 
+def stopped_by_limit(context: Context) -> Iterator[Recompile]:
+    """The recompilations that a limit stopped."""
+    for recompilation in context.report.recompiles:
+        if recompilation.compile_id is None:
+            yield in_the_users_words(context, recompilation)
+
+
+def stopped_at(context: Context, code: Location) -> Recompile | None:
+    """The recompilation of a function that a limit stopped, by the line of its `def`."""
+    at = (code.path, code.line)
+    return next(
+        (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
+    )
+
+
 @dataclass(frozen=True)
 class Growth:
     """A number, a size or a length that was greater at each compile of a function."""
@@ -96,21 +112,33 @@ class Growth:
 
 def growth_of(context: Context, stopped: Recompile | None) -> Growth | None:
     """What grew from compile to compile until the limit; None where nothing did."""
-    if stopped is None:
-        return None
+    growing = _growing(context, stopped)
+    return (
+        next((growing[name] for name, *_ in _changes(stopped) if name in growing), None) if stopped else None
+    )
+
+
+def growing_with(context: Context, stopped: Recompile | None, recompilation: Recompile) -> tuple[str, ...]:
+    """The values, and the lengths, that differed in a recompilation and grew until the limit."""
+    growing = _growing(context, stopped)
+    return tuple(dict.fromkeys(name for name, *_ in _changes(recompilation) if name in growing))
+
+
+def _growing(context: Context, stopped: Recompile | None) -> dict[str, Growth]:
     changes: dict[str, list[tuple[int, int]]] = {}
-    for item in context.report.recompiles:
+    for item in context.report.recompiles if stopped is not None else ():
         if (item.function, item.location) == (stopped.function, stopped.location):
             if item.entries and item.entries[0].other_object:
-                return None  # there are as many versions as objects
+                return {}  # there are as many versions as objects
             for name, was, now in _changes(in_the_users_words(context, item)):
                 changes.setdefault(name, []).append((was, now))
-    for name, *_ in _changes(stopped):
-        pairs = changes.get(name, [])
-        is_greater = all(before[1] < after[1] for before, after in itertools.pairwise(pairs))
-        if len(pairs) >= _MANY and is_greater and all(was < now for was, now in pairs):
-            return Growth(name, pairs[0][0], pairs[-1][1])
-    return None
+    return {
+        name: Growth(name, pairs[0][0], pairs[-1][1])
+        for name, pairs in changes.items()
+        if len(pairs) >= _MANY
+        and all(was < now for was, now in pairs)
+        and all(before[1] < after[1] for before, after in itertools.pairwise(pairs))
+    }
 
 
 def _changes(recompilation: Recompile) -> Iterator[tuple[str, int, int]]:

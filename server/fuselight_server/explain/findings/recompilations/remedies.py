@@ -54,6 +54,7 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
     move_out,
 )
 from fuselight_server.explain.findings.recompilations.compared_objects import of_objects
+from fuselight_server.explain.findings.recompilations.expected_versions import in_total
 from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
 from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.own_state import (
@@ -403,7 +404,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     texts = of_index or expectation(failure, other_object=is_other, is_dynamic=bool(names))
     if words := expected_outcomes(context, failure) or waits_for(context, recompilation, failure):
         texts = (words,)
-    return of_objects(context, recompilation, failure) or (*of_filled_cache(context, failure), *texts)
+    of_values = tuple(in_total(context, recompilation, failure, texts))
+    return of_objects(context, recompilation, failure) or (*of_filled_cache(context, failure), *of_values)
 
 
 _VARYING = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION})

@@ -19,6 +19,7 @@ from fuselight_server.explain.findings.common.source_tree import (
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import with_short_strings
+from fuselight_server.explain.findings.recompilations.expected_versions import in_total
 from fuselight_server.explain.findings.recompilations.recompile_limit import isolates, limit_of
 
 _MAX_NAMED = 4
@@ -88,7 +89,8 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     )
     selected = _selected(context, failure)
     strings = _strings(context, recompilation, failure)
-    expected = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
+    each = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
+    (expected,) = in_total(context, recompilation, failure, (each,))
     outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
     first = (
         f"Pass {format_list(selected)} in as {'arguments' if selected[1:] else 'an argument'}, a number as a tensor: "

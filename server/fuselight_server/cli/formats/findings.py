@@ -5,9 +5,12 @@ Invariant: nothing is shown by color alone; without a terminal the same words co
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.finding import Finding, Severity
@@ -16,7 +19,6 @@ from fuselight_server.base.remedies import refusals
 from fuselight_server.base.terminal import Part, Terminal, cell_width, printable
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.fix_first import print_first
-from fuselight_server.cli.formats.links import shown_link
 from fuselight_server.commands.sources import CharacterSpan, SourceFiles, shown_path
 from fuselight_server.explain.findings.common.counts import counts, runs_of
 from fuselight_server.explain.findings.failures import code_of
@@ -225,3 +227,21 @@ def target_line(report: Report, unchanged_since: datetime | None = None, names: 
     return (
         f"{names or format_target(report.target.name)} ({shown_path(report.target.path)}): {', '.join(parts)}"
     )
+
+
+def shown_link(link: str) -> str:
+    """A page as briefly as it can be found: a file under the working folder by its path, all else by its URI."""
+    parts = urlsplit(link)
+    if parts.scheme != "file":
+        return link
+    short = shown_path(_path_of(parts.path))
+    return link if Path(short).is_absolute() else short
+
+
+def _path_of(part: str) -> str:
+    """The path that a URI of a file names, as `url2pathname` gives it."""
+    if sys.platform != "win32":
+        return unquote(part)
+    from urllib.request import url2pathname  # noqa: PLC0415 - with all of `http` and `email`: 20 ms
+
+    return url2pathname(part)

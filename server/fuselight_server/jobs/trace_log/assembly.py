@@ -19,7 +19,6 @@ from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.attempts import OpenAttempt, OpenCompiles
 from fuselight_server.jobs.trace_log.budget import MemoryBudget, ProcessBudget
-from fuselight_server.jobs.trace_log.environment import assigned_variables
 from fuselight_server.jobs.trace_log.facts import BadRecordError, Strings
 from fuselight_server.jobs.trace_log.heads import RecordHead, compile_id_of, kind_of, parse_head
 from fuselight_server.jobs.trace_log.model import (
@@ -39,6 +38,8 @@ _MAX_KINDS = 1_000
 _MAX_PROCESSES = 10_000
 _BAD_KEPT = 100
 _PROGRAM_START = 16 << 10
+_ASSIGNED = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.MULTILINE)
+"""How a runnable program, as Inductor prints it for each graph, sets a variable of the job."""
 _GRAPHS = {
     "dynamo_output_graph": GraphKind.DYNAMO,
     "aot_joint_graph": GraphKind.JOINT,
@@ -287,7 +288,9 @@ class ProcessAssembly:
             attempt.cache_events.append(event)
 
     def _add_program(self, entry: RecordEntry) -> None:
-        for name, value in assigned_variables(text_of(entry.raw.payload[:_PROGRAM_START])).items():
+        program = text_of(entry.raw.payload[:_PROGRAM_START])
+        assigned = {match[1]: match[2] for match in _ASSIGNED.finditer(program)}
+        for name, value in environment_record.allowed_variables(assigned).items():
             self._environment.setdefault(name, value)
 
     def _add_environment(self, entry: RecordEntry) -> None:

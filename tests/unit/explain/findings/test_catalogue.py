@@ -12,7 +12,7 @@ import pytest
 from packaged_pages import WHEEL, linked_files
 
 from fuselight_server.base.finding import Severity
-from fuselight_server.cli.formats.links import shown_link
+from fuselight_server.cli.formats.findings import shown_link
 from fuselight_server.explain.findings.common import catalogue
 
 PAGES = Path(__file__).resolve().parents[4] / "docs" / "findings"

@@ -28,7 +28,8 @@ test("a wrong result, from the lens to its line", async ({ session }) => {
   await test.step("one click compares, after the question", async () => {
     await view.pressUntilAsked("Accuracy", "under torch.compile");
     await view.allow();
-    await expect(view.lensAction("Cancel Accuracy")).toBeVisible();
+    // A short run can end before the editor asks for the lenses again.
+    await expect(view.lensAction("Cancel Accuracy").or(view.lens(verdict)).first()).toBeVisible();
     await expect(view.lens(verdict)).toBeVisible({ timeout: 240_000 });
     await expect(view.lensAction("Accuracy").first()).toBeVisible();
   });

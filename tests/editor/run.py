@@ -1,6 +1,6 @@
 """The editor ring: a real VS Code, driven by mocha in its extension host (logic) and by a browser (what is visible).
 
-The package itself is tested first, with every Python of this machine.
+The package itself is tested first, with the oldest and the newest Python of this machine.
 
 Usage: `run.py PYTHON [--picture NAME]... [--results FOLDER] [--only KIND[:NAME]]...`, where PYTHON has torch, KIND is
 `package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or the beginning of the name

@@ -69,10 +69,14 @@ def copied(cases: Path, files: Iterable[str], folder: Path) -> Path:
 
 
 def selected(request: pytest.FixtureRequest, workspace: Path, files: Iterable[str]) -> tuple[Path, ...]:
-    """The files of the selected tests, by their parameter `name`; all files for a test without it."""
+    """The files of the selected tests that use the requested fixture, by their parameter `name`.
+
+    All files if no selected test has that parameter.
+    """
     items = [item for item in request.session.items if item.path == request.path]
-    wanted = {item.callspec.params["name"] if hasattr(item, "callspec") else None for item in items}
-    return tuple(workspace / name for name in files if None in wanted or name in wanted)
+    users = [item for item in items if request.fixturename in getattr(item, "fixturenames", ())]
+    wanted = {item.callspec.params["name"] for item in users if hasattr(item, "callspec")}
+    return tuple(workspace / name for name in files if not wanted or name in wanted)
 
 
 def selected_names(request: pytest.FixtureRequest, parameter: str) -> list[str]:

@@ -202,12 +202,16 @@ PROGRAMS = {
     ),
 }  # fmt: skip
 FURTHER = {
+    "plain",
     "never dynamic",
     "float of a module",
     "int of a module",
     "string of a module",
+    "int argument",
+    "float argument",
     "probability",
     "loop over a size",
+    "number in a condition",
     "number as a size",
     "number as a text",
     "dict of tensors",

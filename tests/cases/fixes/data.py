@@ -4,16 +4,6 @@ import torch
 from torch import nn
 
 
-# fuselight: named_number(f32[4])
-def named_number(x):
-    most = x.max().item()
-    # fix: [GB0124] keep_tensor "Keep the tensor"
-    # = 2 -> 1 graphs, same results
-    # -|    most = x.max().item()
-    # +|    most = x.max().detach()
-    return x * most + most
-
-
 # fuselight: deciding_number(f32[4])
 def deciding_number(x):
     most = x.max().item()
@@ -27,18 +17,6 @@ def deciding_number(x):
     if most > 0.5:
         x = x * 2
     return x + 1
-
-
-# fuselight: experts(f32[6, 4], i64[6] % 2)
-def experts(x, chosen):
-    for expert in range(2):
-        rows = torch.where(chosen == expert)[0]
-        # fix: [GB0036] capture_dynamic_output_shape_ops "Set capture_dynamic_output_shape_ops"
-        # = 0 -> 1 graphs, same results
-        #  |from torch import nn
-        # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
-        x = x.index_add(0, rows, x[rows] * 2)
-    return x
 
 
 # fuselight: Layers()(f32[2, 4], train=True)
@@ -87,31 +65,6 @@ class Dropped(Layers):
         return x
 
 
-# fuselight: Flagged()(f32[2, 4], train=True)
-class Flagged(Layers):
-    def forward(self, x):
-        for layer in self.layers:
-            drop = False
-            if self.training:
-                if torch.rand([]) < 0.5:  # skip the layer
-                # fix: [GB0170] cond "Use torch.cond"
-                # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
-                # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
-                # = of another shape, dtype or strides, or that return their argument fail, except that unused
-                # = parameters get zero gradients (weight decay and momentum change them)
-                # -|                if torch.rand([]) < 0.5:  # skip the layer
-                # -|                    drop = True
-                # -|            if not drop:
-                # -|                x = layer(x)
-                # +|                # skip the layer
-                # +|                drop = torch.where(torch.rand([]) < 0.5, True, drop)
-                # +|            x = torch.cond(torch.logical_not(torch.as_tensor(drop)), lambda: layer(x), lambda: x.clone())
-                    drop = True
-            if not drop:
-                x = layer(x)
-        return x
-
-
 class Mlp(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -143,7 +96,7 @@ class SelectedRows(nn.Module):
 def promised_number(x, n):
     most = int(n.max())
     # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = it causes another finding: GB0170 on data.py:94: graph break: a branch depends on the data
+    # = it causes another finding: GB0170 on data.py:67: graph break: a branch depends on the data
     # = of a tensor
     #  |from torch import nn
     # +|torch._dynamo.config.capture_scalar_outputs = True
@@ -162,8 +115,8 @@ def promised_number(x, n):
 def promised_flag(x, n):
     is_long = (n > 10).any().item()
     # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
-    # = it causes another finding: FL107 on data.py:106: graph break: Consider annotating your
-    # = code using torch._check*(). Could not guard on data-dependent expression Eq(u0, 1)...
+    # = it causes another finding: FL107 on data.py:79: graph break: Consider annotating your code
+    # = using torch._check*(). Could not guard on data-dependent expression Eq(u0, 1)...
     #  |from torch import nn
     # +|torch._dynamo.config.capture_scalar_outputs = True
     # fix: [GB0124] check "Set capture_scalar_outputs and promise `torch.sym_not(is_long)`"

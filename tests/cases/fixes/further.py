@@ -1,5 +1,7 @@
 """Fixes of the kinds that the other files have, for other causes and other code."""
 
+import time
+
 import numpy as np
 import torch
 from torch import nn
@@ -181,6 +183,75 @@ def without_cudnn(x):
     # +|    y = y + 1
         y = y + 1
     return y
+
+
+# fuselight: named_number(f32[4])
+def named_number(x):
+    most = x.max().item()
+    # fix: [GB0124] keep_tensor "Keep the tensor"
+    # = 2 -> 1 graphs, same results
+    # -|    most = x.max().item()
+    # +|    most = x.max().detach()
+    return x * most + most
+
+
+# fuselight: experts(f32[6, 4], i64[6] % 2)
+def experts(x, chosen):
+    for expert in range(2):
+        rows = torch.where(chosen == expert)[0]
+        # fix: [GB0036] capture_dynamic_output_shape_ops "Set capture_dynamic_output_shape_ops"
+        # = 0 -> 1 graphs, same results
+        #  |from torch import nn
+        # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
+        x = x.index_add(0, rows, x[rows] * 2)
+    return x
+
+
+# fuselight: Flagged()(f32[2, 4], train=True)
+class Flagged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            drop = False
+            if self.training:
+                if torch.rand([]) < 0.5:  # skip the layer
+                # fix: [GB0170] cond "Use torch.cond"
+                # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
+                # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
+                # = of another shape, dtype or strides, or that return their argument fail, except that unused
+                # = parameters get zero gradients (weight decay and momentum change them)
+                # -|                if torch.rand([]) < 0.5:  # skip the layer
+                # -|                    drop = True
+                # -|            if not drop:
+                # -|                x = layer(x)
+                # +|                # skip the layer
+                # +|                drop = torch.where(torch.rand([]) < 0.5, True, drop)
+                # +|            x = torch.cond(torch.logical_not(torch.as_tensor(drop)), lambda: layer(x), lambda: x.clone())
+                    drop = True
+            if not drop:
+                x = layer(x)
+        return x
+
+
+# fuselight: measured_within(f32[4])
+def measured_within(x):
+    y = x * 2
+    start = time.perf_counter()
+    # fix: [GB0007] is_compiling "Skip `time.perf_counter` in compiled code"
+    # = 2 -> 1 graphs, changes behavior: compiled calls measure no time, and do not print, log or
+    # = warn about it
+    # -|    start = time.perf_counter()
+    # +|    if not torch.compiler.is_compiling():
+    # +|        start = time.perf_counter()
+    # -|    print(y.shape, time.perf_counter() - start > 60)
+    # +|    if not torch.compiler.is_compiling():
+    # +|        print(y.shape, time.perf_counter() - start > 60)
+    z = y + 1
+    print(y.shape, time.perf_counter() - start > 60)
+    return z
 
 
 # run by: make corpora

@@ -42,24 +42,6 @@ def measured(x):
     return y + 1
 
 
-# fuselight: measured_within(f32[4])
-def measured_within(x):
-    y = x * 2
-    start = time.perf_counter()
-    # fix: [GB0007] is_compiling "Skip `time.perf_counter` in compiled code"
-    # = 2 -> 1 graphs, changes behavior: compiled calls measure no time, and do not print, log or
-    # = warn about it
-    # -|    start = time.perf_counter()
-    # +|    if not torch.compiler.is_compiling():
-    # +|        start = time.perf_counter()
-    # -|    print(y.shape, time.perf_counter() - start > 60)
-    # +|    if not torch.compiler.is_compiling():
-    # +|        print(y.shape, time.perf_counter() - start > 60)
-    z = y + 1
-    print(y.shape, time.perf_counter() - start > 60)
-    return z
-
-
 # fuselight: seeded(f32[4])
 def seeded(x):
     torch.manual_seed(3)

@@ -98,8 +98,9 @@ def hanging_interpreter(project: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("command", ["fix", "forecast"])
+@pytest.mark.parametrize(
+    ("command", "number"), [("fix", signal.SIGINT), ("forecast", signal.SIGTERM), ("fix", signal.SIGHUP)]
+)
 def test_a_signal_while_the_worker_starts_leaves_nothing(
     project: Path, command: str, number: signal.Signals
 ) -> None:

@@ -163,6 +163,7 @@ def test_an_operator_without_an_estimate_is_left_to_inductor(
     assert timed == [LONG, MIDDLE, MIDDLE, SHORT]
 
 
+@pytest.mark.corpora  # test_kernel_choices.py takes a recorded choice without timing
 def test_a_replay_has_what_was_chosen_and_times_nothing() -> None:
     def two(long: torch.Tensor, short: torch.Tensor) -> list[torch.Tensor]:
         return [torch.bmm(long, long), torch.bmm(short, short)]

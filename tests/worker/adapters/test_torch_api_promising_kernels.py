@@ -123,6 +123,7 @@ def test_two_of_those_that_split_what_is_summed_are_kept(offered: list[Offered])
 
 
 @needs_triton
+@pytest.mark.corpora  # what is kept is chosen by `expected_us`, as for the other multiplications
 def test_a_thin_multiplication_keeps_kernels_with_many_loads_under_way(offered: list[Offered]) -> None:
     generate(torch.mm, half(64, 4096), half(4096, 4096))
     (offered_choices,) = offered

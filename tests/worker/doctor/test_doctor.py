@@ -15,6 +15,7 @@ import torch._inductor.config
 
 from fuselight.doctor import compiling
 from tests.support.command import run_cli
+from tests.support.prepared import program_interpreter
 
 TOP = Path(__file__).parents[3]
 
@@ -30,7 +31,7 @@ def doctor(*arguments: str) -> tuple[int, Any]:
 
 def test_a_healthy_environment_compiles() -> None:
     """The compile is real: the check reports its time and its difference from eager."""
-    code, checks = doctor()
+    code, checks = doctor("--python", program_interpreter())
     assert {check["status"] for check in checks.values()} <= {"ok", "warning", "skipped"}
     assert code == 0
     assert checks["compile_cpu"]["status"] == "ok"

@@ -393,13 +393,8 @@ def test_random_numbers_that_are_no_dropout_are_not_compared(
     assert "dropout" not in wrong.accuracy.why
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "torch.softmax(x, -1).sum(-1).floor()",
-        pytest.param("torch.signbit(torch.sqrt(x - 9))", marks=pytest.mark.corpora),
-    ],
-)
+@pytest.mark.corpora  # tests/worker/results/test_calls_that_are_not_wrong.py has these programs, too
+@pytest.mark.parametrize("line", ["torch.softmax(x, -1).sum(-1).floor()", "torch.signbit(torch.sqrt(x - 9))"])
 def test_a_value_on_a_rounding_edge_is_not_called_wrong(live: LiveWorker, line: str) -> None:
     source = f"import torch\n# fuselight: f(f32[64, 33])\ndef f(x):\n    return {line}\n"
     report = measure(live, source, "f", configurations=("default",), profile=False)

@@ -115,7 +115,7 @@ if __name__ == "__main__":
             (
                 "Set torch._dynamo.config.capture_scalar_outputs = True and add "
                 "logging.Logger.info to torch._dynamo.config.ignore_logging_functions before the first call "
-                "(tried: 2 → 0 graph breaks, none of them helps alone). Compiled calls then do not show its messages"
+                "(tried: 2 → 0 graph breaks). Compiled calls then do not show its messages"
             ),
         ),
         (

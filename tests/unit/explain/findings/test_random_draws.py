@@ -144,3 +144,25 @@ def test_a_value_that_numpy_draws_is_no_tensor_to_keep(expression: str, *, is_dr
     )
     assert any(hint.startswith("Keep the value a tensor") for hint in finding.hints) is not is_drawn
     assert any(hint.startswith(DRAW) for hint in finding.hints) is is_drawn
+
+
+@pytest.mark.parametrize(
+    ("drawing", "expression", "is_drawn"),
+    [
+        ("shift = random.randint(1, 7)", "torch.roll(x, shift, 1)", True),
+        ("shift = len(x)", "torch.roll(x, shift, 1)", False),
+        ("other = random.randint(1, 7)", "torch.roll(x, shift, 1)", False),
+        ("shift = random.randint(1, 7)", "x[shift].item()", False),
+    ],
+)
+def test_a_value_that_was_drawn_before_is_the_root_of_the_break(
+    drawing: str, expression: str, *, is_drawn: bool
+) -> None:
+    lines = {20: "def forward(self, x, shift=1):\n", 21: f"    {drawing}\n", 22: f"    y = {expression}\n"}
+    place = at(22, (8, 8 + len(expression)), function="forward")
+    (finding,) = findings(
+        report(breaks=(broken(place, gb="GB0033", hints=()),)),
+        read_line=lambda _path, number: lines.get(number),
+    )
+    assert ("the random number of `random.randint`" in finding.title) is is_drawn
+    assert finding.hints[0].startswith(DRAW) is is_drawn

@@ -234,7 +234,10 @@ def _remedy(
 ) -> FindingRemedy:
     cure = advice.cure
     alone = [trials.get(part) for part in cure.changes] if cure.also else []
-    is_needed = bool(alone) and not any(known is None or known.cures for known in alone)
+    # One that leaves fewer breaks, and others on its line, helps alone against its own.
+    is_needed = bool(alone) and not any(
+        known is None or known.cures or known.after < known.before for known in alone
+    )
     kind = "+".join(_kind(part) for part in cure.changes)
     whose = f" of {advice.whose}" if advice.whose else ""
     state, why, counts = RemedyState.NOT_TRIED, "", ""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fuselight.shared.report import Break, Failure, Location
+from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE, LOGGING_COSTS
 from fuselight_server.explain.findings.breaks import selections
 from fuselight_server.explain.findings.breaks.branch_advice import (
@@ -275,6 +276,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         title = f"{title.removesuffix(_REQUESTS)} changes the shape of an input in place"
         return BreakWords(title, _SHAPE_OF_INPUT_TEXT, first_step("GB0072"))
     words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
+    words = replace(words, hints=tuple(_with_lost(context, broke, hint) for hint in words.hints))
     words = replace(words, text=words.text or without_counterpart(context, gb_id, broke))
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
         of, index = place
@@ -282,6 +284,23 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if gb_id in selections.IDS:
         words = _selection_words(context, broke, words)
     return _number_words(context, graph_break, broke, words) if gb_id in _NUMBER_IDS else words
+
+
+def _with_lost(context: Context, at: Location, hint: str) -> str:
+    """The step for any break, with what `torch.compiler.disable` would leave to eager mode besides the line."""
+    count = _operators_under(context, at) if hint == _ANY_BREAK else 0
+    lost = f"{format_count(count, 'operator')} that functions called there have in graphs"
+    return f"{hint}: with it, {lost} run in eager mode, too" if count else hint
+
+
+def _operators_under(context: Context, at: Location) -> int:
+    """How many operators are in graphs of functions that a line calls after its break, one version of each counted."""
+    graphs: dict[int, int] = {}
+    for record in context.report.compiles:
+        is_under = any((place.path, place.line) == (at.path, at.line) for place in record.caller)
+        if is_under and record.graph is not None:
+            graphs[record.frame] = max(graphs.get(record.frame, 0), record.graph.operators)
+    return sum(graphs.values())
 
 
 def _selection_words(context: Context, broke: Location, words: BreakWords) -> BreakWords:

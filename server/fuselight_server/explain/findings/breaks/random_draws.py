@@ -22,6 +22,7 @@ _DRAW_STEP = (
     f"Draw the number {_OUTSIDE}, and pass it in: as a tensor if the code only computes with it, else as a Python "
     "number"
 )
+_NUMBER_STEP = f"Draw the number {_OUTSIDE}, and pass it in as a Python number, which this line needs"
 _ORDER_STEPS = (
     f"Draw the order {_OUTSIDE}, and pass it in as a tensor of positions to index with",
     (
@@ -48,6 +49,7 @@ _UNTRACED_OPERATOR = "UnspecializedPythonVariable"
 _VALUE_IDS = frozenset({"GB0033", "GB0124"})
 _OF_NUMBERS = frozenset({"int", "range", "str"})
 """Functions that need the value of a number."""
+_READS = frozenset({"item", "tolist"})
 _MAX_WRITTEN = 60
 
 
@@ -73,10 +75,36 @@ def random_words(
                 "what Python calculates with it here."
             )
             return f"Python calculates with the random number of {drawn}", text, _steps(context, broke)
-    if gb_id in _VALUE_IDS and (drawn := _drawing_call(context, broke, is_whole=True)):
+    return _needed_number(context, broke) if gb_id in _VALUE_IDS else None
+
+
+def _needed_number(context: Context, broke: Location) -> tuple[str, str, tuple[str, ...]] | None:
+    """The words of a line that needs the value of a number which is drawn there, or before it."""
+    if drawn := _drawing_call(context, broke, is_whole=True):
         text = f"{drawn} draws in each call, so its value is not known while the graph is compiled."
         return f"{drawn} returns a random number of NumPy", text, _steps(context, broke)
-    return None
+    if not (drawn := _drawn_before(context, broke)):
+        return None
+    text = f"{drawn} draws in each call, so torch makes the number an input of the graph: its value is not known here."
+    return f"the random number of {drawn} is needed while torch traces", text, (_NUMBER_STEP,)
+
+
+def _drawn_before(context: Context, at: Location) -> str:
+    """The function that drew a number which the expression at a place names; empty if it reads a tensor, too."""
+    tree = tree_around(context, at)
+    node = _expression(tree, at)
+    parts = list(ast.walk(node)) if node is not None else []
+    if tree is None or any(isinstance(part, ast.Attribute) and part.attr in _READS for part in parts):
+        return ""
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    drawn = (
+        _drawn_by(statement.value)
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Assign)
+        and statement.lineno < at.line
+        and any(isinstance(target, ast.Name) and target.id in names for target in statement.targets)
+    )
+    return next(filter(None, drawn), "")
 
 
 def _steps(context: Context, at: Location) -> tuple[str, ...]:
@@ -102,6 +130,10 @@ def without_counterpart(context: Context, gb_id: str | None, at: Location) -> st
 def _drawing_call(context: Context, at: Location, *, is_whole: bool = False) -> str:
     """The function in the expression at a place that draws a number, as code; empty if there is none."""
     node = _expression(tree_around(context, at), at)
+    return _drawn_by(node, is_whole=is_whole)
+
+
+def _drawn_by(node: ast.expr | None, *, is_whole: bool = False) -> str:
     for part in ast.walk(node) if node is not None and not is_whole else [node]:
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
             owner = ast.unparse(part.func.value)

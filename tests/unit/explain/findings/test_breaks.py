@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.report import Break, Compile, Graph, Location, Outcome
+from fuselight.shared.report import Break, Compile, Frame, Graph, Location, Outcome
 from fuselight_server.base.finding import Severity
 from fuselight_server.explain.findings import findings, fold
 from tests.support.breaks import FORWARD, HELPER
@@ -289,13 +289,10 @@ def test_the_step_for_any_break_says_what_it_leaves_to_eager_mode_besides_the_li
         Compile("1/1", 0, Outcome.COMPILED, graph=Graph(5), caller=(place,)),
         Compile("2/0", 1, Outcome.COMPILED, graph=Graph(4), caller=(at(30),)),
     )
+    frames = (Frame("heavy", at(40)), Frame("other", at(50)))
     for compiles, lost in ((compiled, True), (compiled[2:], False)):
-        given = report(breaks=(broken(place, gb="GB0253", hints=()),), compiles=compiles)
+        break_here = broken(place, gb="GB0253", hints=())
+        given = report(breaks=(break_here,), compiles=compiles, frames=frames)
         (hint,) = next(item.hints for item in findings(given) if item.code == "GB0253")
         assert "under torch.compiler.disable, which keeps the break" in hint
-        assert (
-            hint.endswith(
-                ": with it, 5 operators that functions called there have in graphs run in eager mode, too"
-            )
-            is lost
-        )
+        assert ("with it, 5 operators that functions called there have in graphs" in hint) is lost

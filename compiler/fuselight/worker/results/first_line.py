@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api import replaced_parts
+from fuselight.adapters.torch_api import replaced_parts, settings
 from fuselight.adapters.torch_api.dynamo import aot_graphs, targets
 from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
 from fuselight.adapters.torch_api.inductor.kernel_recording import KernelRecorder, without_graph_caches
@@ -23,16 +23,16 @@ from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy import bisection, rules
 from fuselight.measure.accuracy.kernel_replay import ReplayedLine, replay_kernels
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.shared.report import STAGE_BACKENDS, Accuracy, Stage
+from fuselight.shared.report import STAGE_BACKENDS, Accuracy, Stack, Stage
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.noted_lines import EagerLines, LineValues, NotedGraph, NotedRunner
-from fuselight.worker.results.traced_line import Departure, departure, unmatched_line
+from fuselight.worker.results.traced_line import departure, is_near, unmatched_line
 from fuselight.worker.results.verdicts import References, judged
 
 Backend = Callable[..., Callable[..., Any]]
 _AOT_BACKENDS = (STAGE_BACKENDS[Stage.FUNCTIONALIZATION], STAGE_BACKENDS[Stage.DECOMPOSITION])
 
-
+_MOVED = "Compiled code makes this call after the graph: the program says that it may be moved."
 _OF_KERNEL = "A kernel returns another value for this line, replayed on its own inputs."
 
 
@@ -141,8 +141,12 @@ class LineSearch:
                 why = f"Eager mode raises {self.references.eager.raised} on this line."
                 return replace(verdict, first=stacks.from_traceback(self.call.error), first_why=why)
         if self.backends.is_capture:
-            departed = self._departure()
-            return replace(verdict, first=departed.stack, first_why=departed.why)
+            captured, eager = self._noted()
+            moved, departed = moved_call(captured, eager), departure(captured, eager)
+            places = [(stack[-1].path, stack[-1].line) for stack in (moved, departed.stack) if stack]
+            is_inside = bool(moved) and places.count(places[0]) > 1
+            first, why = (moved[:-1], _MOVED) if is_inside else (departed.stack, departed.why)
+            return replace(verdict, first=first, first_why=why)
         # Before the search, which compiles the call again: the fault may be code that was compiled for another state.
         noted = unmatched_line(*self._noted()) if self.backends.notes_graphs else ()
         replayed = self._replayed()
@@ -181,10 +185,6 @@ class LineSearch:
                 return None
             return self._replayed() if is_wrong else None
 
-    def _departure(self) -> Departure:
-        """Where what was traced departs from eager mode."""
-        return departure(*self._noted())
-
     def _noted(self) -> tuple[LineValues, LineValues]:
         """What the call computes on each line, compiled and in eager mode."""
         function = self.call.prepared.function
@@ -216,6 +216,20 @@ class LineSearch:
         if others and verdict.passed is not False:
             return rules.with_note(Accuracy(passed=False), others[0].text)
         return verdict
+
+
+def moved_call(compiled: LineValues, eager: LineValues) -> Stack:
+    """The first call of a function that the program lets torch move, and the line in it that then has another value."""
+    functions: Any = settings.setting("reorderable_logging_functions") or ()
+    codes = [getattr(function, "__code__", None) for function in functions]
+    names = {(code.co_filename, code.co_name) for code in codes if code is not None}
+    for operator in eager.operators:
+        values = [each.sums for each in compiled.operators if each.place == operator.place]
+        frame = operator.stack[-1]
+        is_moved = len(operator.stack) > 1 and (frame.path, frame.function) in names
+        if is_moved and values and not any(is_near(operator.sums, sums) for sums in values):
+            return operator.stack
+    return ()
 
 
 def _with_replay(located: Accuracy, replayed: ReplayedLine) -> Accuracy:

@@ -10,64 +10,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fuselight.shared.notebooks.commands import IPYTHON
+from fuselight.shared.codec import read_table
 
 DOWNLOADS = "may download data"
 TRAINS = "trains"
 COMMAND = "is a command of IPython"
-_PLOTS = "draws a plot"
-_STARTS = "starts a process or changes files"
 _WRITES = "writes a file"
-_REPORTS = "reports to a service"
-_WAITS = "waits or ends"
-
-_BY_NAME = {
-    **dict.fromkeys(
-        ("matplotlib", "pylab", "seaborn", "plotly", "bokeh", "altair", "IPython.display", "ipywidgets"), _PLOTS
-    ),
-    **dict.fromkeys(
-        (
-            "requests", "httpx", "aiohttp", "wget", "gdown", "kagglehub", "huggingface_hub", "urllib.request",
-            "torch.hub", "datasets.load_dataset", "tensorflow_datasets", "openml", "fsspec", "boto3",
-        ),
-        DOWNLOADS,
-    ),
-    **dict.fromkeys(
-        (
-            "subprocess", "shutil", "os.system", "os.popen", "os.remove", "os.unlink", "os.rmdir", "os.rename",
-            "os.replace", "os.removedirs", "os.kill", "os.execv", "os.fork", "multiprocessing", "torch.multiprocessing",
-        ),
-        _STARTS,
-    ),
-    **dict.fromkeys(("torch.save", "pickle.dump", "json.dump", "joblib.dump", "numpy.save", "numpy.savez"), _WRITES),
-    **dict.fromkeys(
-        ("wandb", "mlflow", "comet_ml", "neptune", "clearml", "torch.utils.tensorboard", "tensorboardX"), _REPORTS
-    ),
-    **dict.fromkeys(("input", "getpass", "time.sleep", "exit", "quit", "sys.exit", "os._exit", "breakpoint"), _WAITS),
-    **dict.fromkeys((IPYTHON, "IPython.get_ipython"), COMMAND),
-    "accelerate.notebook_launcher": TRAINS,
-}  # fmt: skip
+_EFFECTS = read_table(dict[str, dict[str, tuple[str, ...]]], __file__)
+_BY_NAME = {name: effect for effect, names in _EFFECTS["names"].items() for name in names}
 """What a call of a function does, by its dotted name or that of its module."""
-_BY_METHOD = {
-    **dict.fromkeys(("backward", "fit", "fit_transform", "fit_generator"), TRAINS),
-    **dict.fromkeys(("from_pretrained", "load_state_dict_from_url", "download_url"), DOWNLOADS),
-    **dict.fromkeys(("push_to_hub",), _REPORTS),
-    **dict.fromkeys(
-        (
-            "savefig",
-            "save_pretrained",
-            "to_csv",
-            "to_parquet",
-            "to_pickle",
-            "to_excel",
-            "write_text",
-            "write_bytes",
-        ),
-        _WRITES,
-    ),
-    **dict.fromkeys(("unlink", "rmdir"), _STARTS),
-    **dict.fromkeys(("plot", "imshow", "savefig"), _PLOTS),
-}
+_BY_METHOD = {name: effect for effect, names in _EFFECTS["methods"].items() for name in names}
 """What a method does, by its name, whatever the object."""
 _TRAINER = "Trainer"
 _STEP = "step"

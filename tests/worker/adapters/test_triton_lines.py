@@ -103,7 +103,7 @@ any_text = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(
     st.sampled_from(["ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "other"]),
     any_text,

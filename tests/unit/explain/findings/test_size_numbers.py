@@ -217,3 +217,38 @@ def test_what_is_converted_is_named_as_the_line_writes_it(place: str, title: str
     finding = broken_at(source(f"return x * {place}"), place, "GB0124", "", NUMBERS)
     assert finding.title.startswith(f"graph break: {title}")
     assert finding.hints[0].startswith(step)
+
+
+@pytest.mark.parametrize(
+    ("body", "steps", "others"),
+    [
+        (
+            ("far = 9.0", "while far > 1 and far < 99:", "    far = x.item()", "return x"),
+            ("Keep the loop that `far` ends in eager mode",),
+            ("_assert_async", "branches on it"),
+        ),
+        (
+            ("far = x.item()", "if far > 1:", "    x = x / far", "return x"),
+            ("select with torch.where there",),
+            ("_assert_async",),
+        ),
+        (
+            ("far = x.item()", "if far > 1:", "    raise ValueError(far)", "return x"),
+            ("branches on it: raise with torch._assert_async",),
+            ("torch.where",),
+        ),
+        (
+            ("far = x.item()", "assert far > 1", "return x if far < 9 else -x"),
+            ("select with torch.where there, or raise with torch._assert_async",),
+            (),
+        ),
+    ],
+    ids=["loop", "choice", "exception", "both"],
+)
+def test_a_number_that_decides_gets_the_step_for_what_it_decides(
+    body: tuple[str, ...], steps: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    finding = broken_at(source(*body), "x.item()", "GB0124", "", NUMBERS)
+    hints = "\n".join(finding.hints)
+    assert all(step in hints for step in steps)
+    assert not any(other in hints for other in others)

@@ -49,7 +49,11 @@ _SIZE_STEP = (
 )
 _BRANCH_STEP = (
     f"Return what `{{0}}` is computed from, and decide {_OUTSIDE}. As a tensor, `{{0}}` breaks the graph where the "
-    "code branches on it: select with torch.where there, or raise with torch._assert_async"
+    "code branches on it: {1}"
+)
+_WHILE_STEP = (
+    "Keep the loop that `{0}` ends in eager mode, and compile the function that it calls: no compiled code ends a loop "
+    "of Python by the value of a tensor. Or make a fixed number of iterations, and keep each result with torch.where"
 )
 _VALUE_STEP = (
     f"Compute the number {_OUTSIDE} and pass it in. If the compiled code computes its tensor, return the tensor "
@@ -73,7 +77,7 @@ def number_step(context: Context, at: Location) -> str:
         return _lookup_step(context, at, looked_up, node, parents)
     kept, name = _kept(node, parents), _deciding_name(context, at, node, parents)
     if kept is not None or name:
-        return _STEPS[kept] if kept is not None else _BRANCH_STEP.format(name)
+        return _STEPS[kept] if kept is not None else _branch_step(tree, name)
     uses = uses_at(context, at, node, parents)
     if not uses or not uses.isdisjoint({Use.OTHER, Use.CONDITION}):
         return ""
@@ -151,6 +155,26 @@ def _deciding_name(context: Context, at: Location, node: ast.expr, parents: dict
     names = dict.fromkeys(_names(above))
     branches = (name for name in names if Use.CONDITION in uses_of(context.read_line, function, (name,)))
     return next(branches, "")
+
+
+def _branch_step(tree: ast.AST, name: str) -> str:
+    branches = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.If, ast.While, ast.Assert, ast.IfExp))
+        and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node.test))
+    ]
+    if any(isinstance(node, ast.While) for node in branches):
+        return _WHILE_STEP.format(name)
+    raises = [
+        isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise))
+        for node in branches
+    ]
+    steps = (
+        *(["select with torch.where there"] if not all(raises) else []),
+        *(["raise with torch._assert_async"] if any(raises) else []),
+    )
+    return _BRANCH_STEP.format(name, ", or ".join(steps) or "select with torch.where there")
 
 
 def _names(statement: ast.Assign) -> Iterator[str]:

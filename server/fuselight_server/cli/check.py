@@ -158,6 +158,11 @@ def execute(options: argparse.Namespace) -> int:
     return max(outcome.exit_code, starts.exit_code if starts is not None and starts.targets else 0)
 
 
+def _stopped_words(not_run: int) -> str:
+    left = f"{format_count(not_run, 'target')} not run, and " if not_run else ""
+    return f"stopped: these are the findings so far; {left}not all advice was tried"
+
+
 def _leave_out_known(outcome: CheckOutcome, path: Path, known: Baseline) -> None:
     """Show the findings that a baseline does not know, and what changed of torch since it was written."""
     from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
@@ -195,7 +200,16 @@ def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | 
     tries = TRIES[options.tries]
     if not options.warm:
         kept = not options.no_cache and not options.accuracy
-        return complete(options, analyze, **given, report_of=report_of, uses_kept=kept, tries=tries), None
+        is_data = options.format != "text" or options.sarif or options.write_baseline
+        outcome = complete(
+            *(options, analyze),
+            **given,
+            report_of=report_of,
+            uses_kept=kept,
+            tries=tries,
+            keeps_partial=not is_data,  # a part of the findings would pass for all of them
+        )
+        return outcome, None
     from fuselight_server.commands.warm import check_warm  # noqa: PLC0415 - only with --warm
 
     starts = complete(options, check_warm, **given, report_of=report_of, tries=tries)
@@ -291,6 +305,8 @@ def _print_text(
     if command:
         terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
     report_problems(outcome, "analyze")
+    if unnamed.not_run is not None:
+        raise KeyboardInterrupt(_stopped_words(unnamed.not_run))
 
 
 def _fix_command(outcome: CheckOutcome, options: argparse.Namespace) -> str:

@@ -5,6 +5,7 @@ Invariant: the same reading, plan, worker and findings as the language server.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import shlex
@@ -51,22 +52,29 @@ async def analyze(
     report_of: ReportOf = report_as_is,
     uses_kept: bool = False,
     tries: float | None = SHARE,
+    keeps_partial: bool = False,
 ) -> CheckOutcome:
     """Read the files, run their targets one after the other in one worker, and make the findings.
 
     `tries`: the part of the command's time that trials of cures may take in addition; None for all of them.
+    `keeps_partial`: whether a canceled check has the findings until then, and no asyncio.CancelledError is raised.
     """
     budget = TrialBudget(tries)
 
     async def completed(report: Report, target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        return await try_cures(
-            target_run.request,
-            report,
-            target_run.run_report,
-            budget=budget,
-            read_line=outcome.sources.line,
-            show=lambda text: target_run.show(f"trying advice: {text}"),
-        )
+        try:
+            return await try_cures(
+                target_run.request,
+                report,
+                target_run.run_report,
+                budget=budget,
+                read_line=outcome.sources.line,
+                show=lambda text: target_run.show(f"trying advice: {text}"),
+            )
+        except asyncio.CancelledError:
+            if not (keeps_partial and token.is_canceled):
+                raise
+            return report  # what was found stays, without the trials that the user has stopped
 
     async def tried(target_run: TargetRun, outcome: CheckOutcome) -> Report:
         return await completed(await report_of(target_run, outcome), target_run, outcome)
@@ -86,9 +94,11 @@ async def analyze(
         default_sizes=default_sizes,
         uses_kept=uses_kept,
         with_trials=with_trials if tries is None else None,
+        keeps_partial=keeps_partial,
     )
     shared_findings(outcome, thresholds)
-    token.check()
+    if not keeps_partial:
+        token.check()
     return outcome
 
 

@@ -58,6 +58,9 @@ class CheckOutcome:
     answers: KeptAnswers | None = None
     """What earlier checks of the same captures have looked up; None if every target is run."""
 
+    not_run: int | None = None
+    """Targets that were left when the user stopped the command; None if it went to its end."""
+
     def show_only(self, change: ChangedLines) -> None:
         """Leave out the findings of other lines; what could not be analyzed stays, since it hides findings."""
         shown = [finding for finding in self.findings if finding.code in _UNANALYZED or change.has(finding)]

@@ -144,13 +144,14 @@ async def report_each(
     after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
     uses_kept: bool = False,
     with_trials: WithTrials | None = None,
+    keeps_partial: bool = False,
 ) -> CheckOutcome:
     """Make a report of each target of the paths, in one worker: that of `options`, or a new one, which ends with this.
 
     `splits_programs`: whether each thing that a program compiles has a report of its own, of the program's calls of it.
     `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
     nothing has changed is not run. `with_trials` adds the trials that its kept report lacks. Raises
-    asyncio.CancelledError once the token is canceled.
+    asyncio.CancelledError once the token is canceled; with `keeps_partial`, only if there is no report by then.
     """
     outcome = CheckOutcome(sources=SourceFiles(given=options.texts))
     texts = texts_of(options.paths, outcome)
@@ -172,10 +173,16 @@ async def report_each(
         programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
         jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
         has_later = options.kept_worker is not None
-        await runs.make_reports(numbered_requests(jobs, has_later=has_later), outcome, report_of, with_trials)
-        if jobs and after_all is not None:
-            await after_all(outcome)
-        token.check()
+        requests = tuple(numbered_requests(jobs, has_later=has_later))
+        try:
+            await runs.make_reports(requests, outcome, report_of, with_trials)
+            if jobs and after_all is not None:
+                await after_all(outcome)
+            token.check()
+        except asyncio.CancelledError:
+            if not (keeps_partial and token.is_canceled and outcome.reports):
+                raise
+            outcome.not_run = len(requests) - len(outcome.reports)
     finally:
         is_over.set()
         await runs.close()

@@ -189,6 +189,9 @@ def test_a_recompilation_goes_with_a_break_only_where_the_trial_of_its_removal_s
     without = replace(run(2, breaks=(BREAK,)), recompiles=(again(number()),))
     trial = trial_of(cure, without, replace(run(1), recompiles=tuple(map(again, left))))
     assert trial.cures
+    more = replace(without, recompiles=(*without.recompiles, again(number(), compile_id="0/2")))
+    both = findings(replace(more, trials=(trial,)))
+    assert not any("Remove the graph break" in hint for item in both for hint in item.hints), "one stays"
     (finding,) = (item for item in findings(replace(without, trials=(trial,))) if item.code == "FL201")
     assert any("Remove the graph break" in hint for hint in finding.hints) is is_gone
     if is_gone:

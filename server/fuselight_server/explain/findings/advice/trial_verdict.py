@@ -38,7 +38,11 @@ from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGIN
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
-from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
+from fuselight_server.explain.findings.common.resume_functions import (
+    nearest,
+    resumed_at,
+    worded_recompilations,
+)
 from fuselight_server.explain.findings.common.text import label, plain
 
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
@@ -150,10 +154,19 @@ _STAYS = "it saves another recompilation, and this one stays"
 
 
 def removed_breaks(
-    trials: Mapping[CallCure, CureTrial], recompilation: Recompile, failure: GuardFailure
+    context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[FindingRemedy, ...]:
-    """The change against graph breaks with which a guard no longer fails, as its trial shows; the best of several."""
-    guard = _guard(recompilation, failure)
+    """The change against graph breaks with which a guard no longer fails, as its trial shows; the best of several.
+
+    The parts of the function that were compiled again in the same call have to go, too.
+    """
+    guard, is_part = _guard(recompilation, failure), resumed_at(context, recompilation) is not None
+    parts = sum(
+        (item.location, item.call) == (recompilation.location, recompilation.call)
+        and item.compile_id is not None
+        and (resumed_at(context, item) is not None) >= is_part
+        for item in context.report.recompiles
+    )
     shown = (
         FindingRemedy(
             f"Remove {_breaks_in_words(trial.cure, recompilation)}: {trial.cure.text[:1].lower()}{trial.cure.text[1:]}",
@@ -162,8 +175,11 @@ def removed_breaks(
             cost=trial.cure.cost,
             left=(1, trial.breaks, trial.after, trial.compiles, -trial.operators),
         )
-        for trial in trials.values()
-        if trial.cure.goal is CureGoal.BREAKS and trial.cures and guard in trial.gone
+        for trial in context.trials.values()
+        if trial.cure.goal is CureGoal.BREAKS
+        and trial.cures
+        and guard in trial.gone
+        and trial.recompiled_before - trial.recompiled >= parts
     )
     return in_order(shown)[:1]
 

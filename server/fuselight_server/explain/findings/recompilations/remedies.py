@@ -283,7 +283,7 @@ def remedies_for(
         or size_remedy(context, recompilation, failure)
         or value_remedy(context, recompilation, failure)
     )
-    removed = removed_breaks(context.trials, recompilation, failure)
+    removed = removed_breaks(context, recompilation, failure)
     if certain and not removed:
         return advice(certain)
     trials = trials_of(context.trials, recompilation, failure)

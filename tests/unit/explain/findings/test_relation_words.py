@@ -6,6 +6,7 @@ import pytest
 
 from fuselight.shared.report import GuardCause, GuardFailure, Mismatch
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.expectations import expectation
 from tests.support.recompilations import again, failed
 from tests.support.reports import at, report
 
@@ -112,6 +113,18 @@ def test_a_result_that_a_condition_tests_is_one_outcome_of_it(line: str, result:
     assert finding.title == f"recompiled: {told}"
     if "outcome" not in told:
         assert finding.hints[0].startswith("Expect one compile for the calls for which `n % 3 == 0` holds")
+
+
+@pytest.mark.parametrize(("result", "is_calculated"), [("rate ** 2.0", True), ("n % 3", False)])
+def test_a_calculated_float_is_a_value_and_caches_lose_its_guard(result: str, *, is_calculated: bool) -> None:
+    was, now = ("0.81", "0.6561") if is_calculated else ("0", "2")
+    relation = failed(f"{result} was {was}, now {now}", source="", cause=GuardCause.RELATION, born=(at(3),))
+    (finding,) = findings(report(recompiles=(again(relation, location=at(1), function="forward"),)))
+    assert ("`fuselight accuracy` compares the results" in finding.message) is is_calculated
+    (words,) = expectation(relation)
+    expected = f"Expect one compile for each value of `{result}`, which the code computes"
+    assert (words == expected) is is_calculated
+    assert (f"`{result} == {was}` holds" in words) is not is_calculated
 
 
 def test_a_view_is_said_to_start_elsewhere() -> None:

@@ -13,6 +13,8 @@ from fuselight_server.explain.findings.common.text import quoted
 
 CARRIED = "___stack"
 """How the names begin of values on Python's stack when compiled code resumes after a break."""
+_CHANGED = re.compile(r"(?P<what>.+) was (?P<was>\S.*?), now ")
+_CALCULATED = re.compile(r"(?:.+ [*/%+-]{1,2} .+|a value calculated from .+) was -?\d+\.\d\S*, now ")
 _OF_KEYS = re.compile(r"list\((?P<keys>.+)\)\[\d+\]$|len\((?P<counted>.+?)\) was ")
 _ENVIRON = re.compile(r"\benviron(?:\[|$)")
 _OUTSIDE = "Read the variable outside the compiled function and pass it in: each value needs its own compile"
@@ -159,13 +161,13 @@ def expectation(
         owner = _OF_KEYS.match(name or failure.difference)
         name = owner["keys"] or owner["counted"] if owner is not None else name
     value = quoted(name) if name else "the value"
-    relation, holds, _ = failure.difference.partition(" no longer holds")
-    relation, was, _ = (relation, "", "") if holds else relation.partition(f" was {failure.was}, now ")
-    relation = f"`{relation} == {failure.was}`" if was else f"`{relation}`"
+    changed = _CHANGED.match(failure.difference)
+    relation = failure.difference.partition(" no longer holds")[0]
     known = {
         "value": value,
         "difference": failure.difference,
-        "relation": relation,
+        "relation": f"`{changed['what']} == {changed['was']}`" if changed else f"`{relation}`",
+        "result": quoted(changed["what"]) if changed else value,
         "parts": "elements" if "set.__contains__(" in failure.code else "keys",
     }
     return tuple(text.format(**known).replace("value of the value of", "value of") for text in texts)
@@ -189,12 +191,21 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
             _ONE_FOR_EACH_CLASS,
         ),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
+        (
+            is_calculated(failure) and not failure.source,
+            "Expect one compile for each value of {result}, which the code computes",
+        ),
         (is_dynamic, "Expect one extra compile: torch keeps {value} dynamic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
         (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),
         (failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"), _KEEP_GRADIENTS),
     )
     return next((words for holds, words in known if holds), "")
+
+
+def is_calculated(failure: GuardFailure) -> bool:
+    """Whether compiled code is for one result of a calculation with floats: each other result compiles again."""
+    return _CALCULATED.match(failure.difference) is not None
 
 
 _TORCHS_CLASS = re.compile(r"the class torch\.")

@@ -7,11 +7,12 @@ said: Inductor may add guards of its own, and no call of the run has shown it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fuselight.shared.report import Recompile
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.base.formatting import cut_list, format_list
+from fuselight_server.explain.findings.advice.expectations import is_calculated
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import plain, quoted
@@ -38,6 +39,17 @@ def about_dynamic(context: Context, again: Sequence[Recompile]) -> str:
         return f"torch then made {shown} dynamic."
     listed = format_list(cut_list((f"`{words}`" for words in relations), _MAX_NAMED))
     return f"torch then made {shown} dynamic, in a version for calls with {listed}."
+
+
+def about_calculated(again: Iterable[Recompile]) -> str:
+    """What torch's caches change where compiled code is for one result of a calculation; empty for any other."""
+    if not any(is_calculated(failure) for item in again for failure in nearest(item)):
+        return ""
+    return (
+        "torch adds this guard on a calculated number after it has traced the code, and code that it takes from its "
+        "caches, which are on by default, comes without it: the program may then compile less often, and get the "
+        "results of another value. `fuselight accuracy` compares the results."
+    )
 
 
 def _relations(context: Context, recompilation: Recompile, names: Sequence[str]) -> Iterator[str]:

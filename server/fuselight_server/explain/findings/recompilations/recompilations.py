@@ -46,7 +46,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
 from fuselight_server.explain.findings.common.text import place, plain, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
-from fuselight_server.explain.findings.recompilations.dynamic_values import about_dynamic
+from fuselight_server.explain.findings.recompilations.dynamic_values import about_calculated, about_dynamic
 from fuselight_server.explain.findings.recompilations.group_remedies import (
     cures_of_group,
     only_later,
@@ -186,6 +186,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
         _about_equal_sizes(context, recompilation, failure),
         about_limit(context, recompilations.own),
         about_dynamic(context, [root.recompile for root in group]),
+        about_calculated(root.recompile for root in group),
         *_others(context, recompilation, failure),
         _later(context, group, home, difference_of(context, recompilation, failure)),
         _listed("Guards that failed with them", _unlisted(context, group)),

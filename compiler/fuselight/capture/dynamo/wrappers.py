@@ -1,16 +1,17 @@
 """The function that a compiled frame runs: for a library's wrapper, the function that it wraps.
 
-torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own, and transformers decorates `forward` with
-wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts any arguments and holds exactly one
-function or module in its closure. A wrapper that the user wrote keeps its own name; its arguments have the names of the
+torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own and around a `functools.partial`, and
+transformers decorates `forward` with wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts
+any arguments and holds exactly one function, module or partial in its closure. A wrapper that the user wrote keeps its own name; its arguments have the names of the
 wrapped function if `wrapped_function` finds one that gets them as they are.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
 from typing import TypeVar
@@ -60,7 +61,10 @@ class Callee:
     """The wrapper's name for further positional arguments."""
     stars: str = "kwargs"
     """The wrapper's name for further keyword arguments."""
-
+    partial: str = ""
+    """The wrapper's variable for the `functools.partial` that it calls."""
+    given: tuple[str, ...] = ()
+    """The names of the arguments that the partial holds by position."""
     boxed: tuple[str, ...] = ()
     """The names of what a resume function takes over in one list."""
 
@@ -89,7 +93,10 @@ class Callee:
         if self.stars:
             text = re.sub(_KEYWORD.format(self.stars), r"\2", text)
         if self.star:
-            text = re.sub(_POSITION.format(self.star), self._name, text)
+            text = re.sub(_POSITION.format(self.star), _name_of(self.positional), text)
+        if self.partial:
+            text = re.sub(_KEYWORD.format(rf"{self.partial}\.keywords"), r"\2", text)
+            text = re.sub(_POSITION.format(rf"{self.partial}\.args"), _name_of(self.given), text)
         if self.wrapper is None:
             return text
         for pattern, words in _AS_A_WHOLE:
@@ -97,10 +104,6 @@ class Callee:
         if self.module is None:
             return text
         return re.sub(rf"(?<![\w.]){self.module}(?=[.\[]|$)", "self", text)
-
-    def _name(self, match: re.Match[str]) -> str:
-        index = int(match[1])
-        return self.positional[index] if index < len(self.positional) else match[0]
 
     def unboxed(self, text: str) -> str:
         """`__resume_frame_values[1].size(0) == 4` as `x.size(0) == 4`."""
@@ -139,6 +142,11 @@ class Callee:
         return tuple(replace(guard, source=self.in_its_words(guard.source)) for guard in sourced)
 
 
+def _name_of(names: Sequence[str]) -> Callable[[re.Match[str]], str]:
+    """The replacement of an argument's number by its name."""
+    return lambda match: names[int(match[1])] if int(match[1]) < len(names) else match[0]
+
+
 def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:
     """The callee of a frame that is about to be compiled."""
     original = frames.original_code(code)
@@ -153,13 +161,15 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
     held = [
         name
         for name in code.co_freevars
-        if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module))
+        if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module, functools.partial))
     ]
     held = held or [name for name in code.co_freevars if _call_method(f_locals.get(name)) is not None]
     if original.co_flags & _ANYTHING != _ANYTHING or len(held) != 1:
         return plain
     method = _call_method(f_locals[held[0]])
     wrapped = method or f_locals[held[0]]
+    partial = wrapped if isinstance(wrapped, functools.partial) else None
+    wrapped = wrapped if partial is None else partial.func
     is_module = isinstance(wrapped, torch.nn.Module)
     function = inspect.unwrap(type(wrapped).forward if is_module else wrapped)  # type: ignore[attr-defined, arg-type]
     inner = getattr(function, "__code__", None)
@@ -167,14 +177,17 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
         return plain
     # a module and a bound method come with their `self`, a decorated function takes it among what the wrapper passes on
     given = 1 if is_module or isinstance(wrapped, MethodType) else 0
-    taken = original.co_argcount + given
+    held_here = 0 if partial is None else len(partial.args)
+    taken = original.co_argcount + given + held_here
     return Callee(
         type(wrapped).__name__ if is_module else stacks.qualified_name(inner),
         stacks.def_location(inner),
         stacks.parameters(inner),
         inner.co_varnames[taken : inner.co_argcount],
-        held[0] if is_module or method is not None else None,
+        held[0] if partial is None and (is_module or method is not None) else None,
         wrapper=plain.location,
+        partial="" if partial is None else held[0],
+        given=inner.co_varnames[given : given + held_here],
     )
 
 

@@ -77,6 +77,39 @@ def test_a_callable_object_is_named_instead_of_its_wrapper(tmp_path: Path) -> No
     assert "self.rate was 2, now 5" in differences
 
 
+def test_a_partial_has_the_names_of_its_function_and_so_have_values_of_a_closure(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        import functools
+
+        def made(table):
+            def blend(first, x, rate, *, gain):
+                return (first + x * rate) * gain + table
+
+            return blend
+
+        table = torch.ones(4, 4)
+        blend = functools.partial(made(table), torch.ones(4), gain=2)
+        compiled = torch.compile(blend)
+
+        def main():
+            x = torch.ones(4, 4)
+            compiled(x, 2)
+            compiled(x, rate=3)
+            blend.keywords["gain"] = 5
+            compiled(x, rate=3)
+            blend.keywords["gain"] = 2
+            compiled(table, 2)
+        """,
+    )
+    assert {(frame.function, frame.parameters) for frame in got.parts.frames} == {
+        ("made.blend", ("first", "x", "rate", "gain"))
+    }
+    texts = {failure.difference for item in got.parts.recompiles for failure in item.entries[0].failures}
+    assert texts >= {"gain was 2, now 5", "x and table are the same tensor now, which they were not"}
+
+
 def test_two_modules_after_one_wrapper_are_two_frames(tmp_path: Path) -> None:
     got = record(
         tmp_path,

@@ -27,6 +27,7 @@ from fuselight.capture.dynamo.containers import Field, Path, is_plain, items_of,
 from fuselight.capture.dynamo.guards import Births
 from fuselight.capture.dynamo.loop_counts import LoopCounts, loop_counts
 from fuselight.capture.dynamo.user_reads import is_read_by_user
+from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.capture.dynamo.wrappers import Callee
 from fuselight.shared import torch_texts
 from fuselight.shared.report import ChangeKind, Forecast, FrameForecast, Stack
@@ -445,7 +446,8 @@ def _attribute_changes(
         other = _other_value(namespace.get(name))
         if other is not None:
             value, changed = namespace[name], other[1]
-            words = frame.callee.in_its_words(torch_texts.in_user_words(source))
+            words = with_variable_names(torch_texts.in_user_words(source), {}, frame.f_locals)
+            words = frame.callee.in_its_words(words)
             yield _Change(
                 ChangeKind.ATTRIBUTE,
                 (words,),

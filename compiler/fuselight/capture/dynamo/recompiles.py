@@ -258,7 +258,7 @@ def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:
     kind = _TYPE_OF.match(source)
     if kind is not None and (again := _class_again(kind["source"], names, table)) is not None:
         return again
-    words = torch_texts.in_user_words(_with_local_name(source, names))
+    words = _words(_with_local_name(source, names), names)
     return GuardFailure(
         "DELETED",
         words,
@@ -280,7 +280,7 @@ def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFail
         return None
     if before != value_words.full_kind(value):
         return None
-    words = torch_texts.in_user_words(source)
+    words = _words(source, names)
     again = guard_differences.created_again(words, value)
     return replace(again, kind="DELETED", source=words, code=source, born=table.by_source.get(source, ()))
 
@@ -303,8 +303,10 @@ def _changed_values(frame: Any, table: Births) -> Iterator[GuardFailure]:
         named = _with_local_name(part, names)
         failure = guard_differences.explain(named, value=None, evaluate=read, objects=table.objects)
         guarded = named.rpartition(" == ")[0] or named.removeprefix("not ")
-        source = torch_texts.in_user_words(_LENGTH_OF.sub(r"\1", guarded))
-        yield replace(failure, kind="EQUALS_MATCH", source=source, code=part[:2000], born=born)
+        words, source = (_words(text, names) for text in (failure.difference, _LENGTH_OF.sub(r"\1", guarded)))
+        yield replace(
+            failure, kind="EQUALS_MATCH", source=source, code=part[:2000], difference=words, born=born
+        )
 
 
 _LENGTH_OF = re.compile(r"^len\((.*)\)$")
@@ -364,8 +366,7 @@ class _GuardReader:
 
     def words(self, source: str) -> str:
         """A source, or a text with sources in words, as the user would write it."""
-        text = torch_texts.in_user_words(self.named(source))
-        return with_variable_names(text, self.names["G"], self.names["L"])
+        return _words(self.named(source), self.names)
 
     def is_above(self, expression: str) -> bool:
         """Whether the value of a range, as `2 <= L['x'].size()[0] <= 8`, is above its upper end."""
@@ -380,6 +381,11 @@ class _GuardReader:
             return not self.read(expression)
         except Exception:  # noqa: BLE001 - what cannot be read is not known to be false
             return False
+
+
+def _words(text: str, names: Mapping[str, Any]) -> str:
+    """A source of torch's, or a text with sources in words, in the words of the user."""
+    return with_variable_names(torch_texts.in_user_words(text), names["G"], names["L"])
 
 
 @functools.lru_cache(maxsize=16384)
@@ -545,7 +551,7 @@ def _explain_aliasing(manager: Any, reader: _GuardReader) -> str:
     for tensor_source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
         source = getattr(tensor_source, "name", tensor_source)  # text before torch 2.15
         try:
-            by_object.setdefault(id(reader.read(source)), []).append(torch_texts.in_user_words(source))
+            by_object.setdefault(id(reader.read(source)), []).append(reader.words(source))
         except Exception:  # noqa: BLE001, S112 - a source that is gone aliases nothing
             continue
     same = [" and ".join(sorted(names)) for names in by_object.values() if len(names) > 1]

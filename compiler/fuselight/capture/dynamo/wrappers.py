@@ -2,8 +2,9 @@
 
 torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own and around a `functools.partial`, and
 transformers decorates `forward` with wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts
-any arguments and holds exactly one function, module or partial in its closure. A wrapper that the user wrote keeps its own name; its arguments have the names of the
-wrapped function if `wrapped_function` finds one that gets them as they are.
+any arguments and holds exactly one function, module or partial in its closure. A wrapper that the user wrote keeps its
+own name; its arguments have the names of the wrapped function if `wrapped_function` finds one that gets them as they
+are.
 """
 
 from __future__ import annotations

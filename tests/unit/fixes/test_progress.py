@@ -264,6 +264,18 @@ def test_a_fix_of_the_first_place_of_a_cause_leaves_the_others() -> None:
     assert (left.why, there.why) == ("", "the finding is still there")
 
 
+@pytest.mark.parametrize(
+    ("is_tried", "why"), [(True, ""), (False, "the calls that are repeated compile as often as before")]
+)
+def test_a_trial_on_all_calls_outranks_how_often_a_few_repeated_calls_compile(
+    why: str, *, is_tried: bool
+) -> None:
+    again = finding_of("FL201", 3)
+    progress = CompileProgress(run(), run(), LINES)
+    result = finding_changes(again, (again,), (again,), progress, moves_break=False, is_tried=is_tried)
+    assert result.why == why
+
+
 def test_a_caused_and_an_uncovered_finding_have_their_lines_in_the_file_as_it_was_read() -> None:
     def as_read(finding: Finding) -> Finding:  # a fix that passed before has added a line
         return replace(finding, span=replace(finding.span, line=finding.span.line - 1))

@@ -25,6 +25,7 @@ _FIXED = frozenset({"FL301", "FL302"})
 """A size or a number is a constant of the compiled code: how often that compiles is what counts."""
 _FULLGRAPH_BREAK = "FL404"
 _RECOMPILED = "FL201"
+_AS_OFTEN = "the calls that are repeated compile as often as before"
 _COMMENT = "FL503"
 """An ignore comment silences nothing any more: that is what a fix is for."""
 
@@ -46,10 +47,12 @@ def finding_changes(
     progress: CompileProgress,
     *,
     moves_break: bool,
+    is_tried: bool = False,
 ) -> FindingChanges:
     """Find what a remedy of `finding` does to the findings `before` it.
 
-    `moves_break`: whether it may only move a break to the next line that needs the value.
+    `moves_break`: whether it may only move a break to the next line that needs the value. `is_tried`: whether a trial
+    has shown for all calls of the run that the function compiles less often, which a few repeated calls may not show.
     """
     left = list(after)
     gone: list[Finding] = []
@@ -57,8 +60,8 @@ def finding_changes(
     for old in sorted(before, key=lambda old: old == finding):
         match = _match(finding, old, left, progress.lines)
         is_there = match is not None and _is_on_a_line_of([old.span], match, progress.lines)
-        if match is not None and old == finding and is_there and not _is_reduced(old, match):
-            return FindingChanges("the finding is still there")
+        if match is not None and old == finding and is_there and not (is_tried or _is_reduced(old, match)):
+            return FindingChanges(_AS_OFTEN if old.code == _RECOMPILED else "the finding is still there")
         if match is not None:
             left.remove(match)
         elif old != finding:

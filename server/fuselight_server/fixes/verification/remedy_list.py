@@ -94,6 +94,12 @@ def _with_remedies(finding: Finding, remedies: tuple[FindingRemedy, ...]) -> Fin
     return replace(other, message=compose(head, compose(hints=other.hints)))
 
 
+def helps_in_a_trial(finding: Finding, remedy: Remedy) -> bool:
+    """Whether a trial of the change that a fix makes has helped, on all calls of the run."""
+    fix = of_candidate(remedy)
+    return any(entry.state is RemedyState.TRIED and _is_same_change(entry, fix) for entry in finding.remedies)
+
+
 def _is_same_change(remedy: FindingRemedy, fix: FindingRemedy) -> bool:
     kind = _CURE_KINDS.get(fix.kind, fix.kind)
     return remedy.cure is not None and (kind, {*fix.values}) == (remedy.kind, {*remedy.values})

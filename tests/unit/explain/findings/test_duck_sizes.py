@@ -23,7 +23,7 @@ from tests.support.recompilations import DEF, again, failed
 from tests.support.reports import at, report
 
 LOOP = at(24, (8, 20), function="forward")
-CAUSE = "so torch took them for one size (duck sizing)"
+CAUSE = "so torch took them for one size"
 SETTING = "Set torch.fx.experimental._config.use_duck_shape = False before the first call"
 
 

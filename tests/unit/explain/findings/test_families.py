@@ -266,7 +266,7 @@ def test_guards_above_a_threshold_name_their_lines() -> None:
     given = report(frames=(Frame("Net.forward", at(20)),), compiles=(compiled,))
     (finding,) = findings(given, thresholds=Thresholds(guard_count=1200))
     assert (finding.code, finding.span.line) == ("FL203", 20)
-    assert finding.title == "`Net.forward` has 1,200 guards"
+    assert finding.title == "`Net.forward` has 1,200 guards to check before each call"
     assert finding.cost == ("all guards are checked at every call",)
     assert [(item.span.line, item.message) for item in finding.related] == [
         (33, "this line created 700 guards"),
@@ -307,7 +307,7 @@ def test_measured_times_do_not_choose_the_compile_that_is_shown() -> None:
 
     assert shown(9.0, 1.0, 2.0, 3.0) == shown(1.0, 2.0, 9.0, 700.0)
     ((_, title, _, (related,), _),) = shown(1.0, 1.0, 1.0, 1.0)
-    assert (title, related.span.line) == ("`Net.forward` has 7,000 guards", 31)
+    assert (title, related.span.line) == ("`Net.forward` has 7,000 guards to check before each call", 31)
 
 
 @pytest.mark.parametrize(

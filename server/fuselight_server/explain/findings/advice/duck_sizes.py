@@ -66,5 +66,5 @@ def about_equal_sizes(compiled: Compile | None, symbol: Symbol | None) -> str:
     both = "both" if len(names) == 2 else "all"  # noqa: PLR2004 - two
     return (
         f"In the call that torch compiled for, {shown} were {both} {symbol.specialized_to}, so torch took them for "
-        "one size (duck sizing): code that fixes one of them fixes the others, too."
+        "one size: code that fixes one of them fixes the others, too."
     )

@@ -167,7 +167,7 @@ def expectation(
         "value": value,
         "difference": failure.difference,
         "relation": f"`{changed['what']} == {changed['was']}`" if changed else f"`{relation}`",
-        "result": quoted(changed["what"]) if changed else value,
+        "result": f"`{changed['what']}`" if changed else value,
         "parts": "elements" if "set.__contains__(" in failure.code else "keys",
     }
     return tuple(text.format(**known).replace("value of the value of", "value of") for text in texts)

@@ -120,6 +120,7 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         "FL202",
         title,
         text,
+        "A guard is a condition that torch checks before a call of compiled code: if it fails, torch compiles again.",
         at=home,
         hints=_hints(group),
         related=related,

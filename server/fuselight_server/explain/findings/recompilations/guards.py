@@ -44,8 +44,8 @@ def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
         count = format_count(compiled.guard_count, "guard")
     return context.finding(
         "FL203",
-        f"`{frame.function}` has {count}",
-        "torch checks all guards before each call of the compiled code.",
+        f"`{frame.function}` has {count} to check before each call",
+        "A guard is a condition that compiled code relies on: torch checks all of them before each call of it.",
         at=context.innermost_user_frame((frame.location,), compiled.caller),
         cost=("all guards are checked at every call",),
         hints=(

@@ -32,6 +32,7 @@ from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns, 
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.reach import may_run
+from fuselight_server.fixes.verification.remedy_list import helps_in_a_trial
 from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import remedy_verdict
 from fuselight_server.source.document import read_source
@@ -240,6 +241,7 @@ class Fixer:
             before=self.findings(report),
             after=self.findings_after(new, remedy.texts),
             progress=progress,
+            is_tried=helps_in_a_trial(finding, remedy),
         )
         comparison = compare_calls(remedy, progress.compared)
         if not verdict.passed:

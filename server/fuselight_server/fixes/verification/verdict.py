@@ -23,7 +23,6 @@ from fuselight_server.fixes.verification.case_policy import (
     exception_words,
 )
 from fuselight_server.fixes.verification.finding_changes import finding_changes
-from fuselight_server.fixes.verification.remedy_list import helps_in_a_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,16 +78,18 @@ def remedy_verdict(
     before: Iterable[Finding],
     after: Iterable[Finding],
     progress: CompileProgress,
+    is_tried: bool = False,
 ) -> Verdict:
     """The verdict on a remedy of `finding`.
 
     `before`, `after`: findings of the old and the new text. `progress`: their reports, the new one with the comparison.
+    `is_tried`: as in `finding_changes`.
     """
     report = progress.compared
     changes = finding_changes(
         *(finding, before, after, progress),
         moves_break=remedy.moves_break,
-        is_tried=helps_in_a_trial(finding, remedy),
+        is_tried=is_tried,
     )
     why = _failure(report) or _unverified(report) or changes.why or _difference(remedy, report)
     return dataclasses.replace(_verdict(remedy, why, report), next=() if why else changes.next)

@@ -127,7 +127,7 @@ def _named(context: Context, after: Resumption, number: int, items: str, read: s
         if expression:
             return f"{read} of {expression}" if read else expression
     parts = (read, *(f"item {item}" for item in reversed(_ITEM.findall(items))))
-    carried = f"a value carried over the graph break on line {after.line}"
+    carried = f"an intermediate value of line {after.line}"
     return " of ".join((*filter(None, parts), carried))
 
 

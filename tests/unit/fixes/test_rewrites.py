@@ -182,6 +182,10 @@ return x + y
         ("if y.max().item() > 0:\n    return x\nreturn -x\n", "y.max().item()", "GB0124"),
         ("where", "return torch.where(y.max() > 0, x, -x)\n"),
     ),
+    "where: a number of a tensor whose sizes are not known decides": (
+        ("if self.eps.item() > 0:\n    return x\nreturn -x\n", "self.eps.item()", "GB0124"),
+        ("where", "return torch.where(self.eps.reshape(()) > 0, x, -x)\n"),
+    ),
     "where: the name of a number that decides": (
         (
             "n = float(x.max())\nif not n > 0:\n    x = x * n\nreturn x + n\n",

@@ -487,4 +487,6 @@ def _reduces(site: Site, call: cst.Call, depth: int) -> bool:
         "random_",
     }:
         return is_scalar_tensor(site, call.func.value, depth)
-    return name in _REDUCTIONS and not call.args
+    sizes = call.args[0].value if len(call.args) == 1 else None
+    is_reshaped = name in {"reshape", "view"} and isinstance(sizes, cst.Tuple) and not sizes.elements
+    return is_reshaped or (name in _REDUCTIONS and not call.args)

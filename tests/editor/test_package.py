@@ -38,14 +38,14 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pythons() -> list[tuple[str, str]]:
     """The oldest and the newest supported version that this machine has, with interpreters from PATH or pyenv."""
     installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    found: list[tuple[str, str]] = []
+    usable: list[tuple[str, str]] = []
     for version in SUPPORTED:
         candidates = [shutil.which(f"python{version}"), *map(str, installed.glob(f"{version}.*/bin/python"))]
         if f"{sys.version_info.major}.{sys.version_info.minor}" == version:
             candidates.insert(0, sys.executable)
         working = ((version, name) for name in candidates if name and answers(name, version))
-        found += itertools.islice(working, 1)
-    return found[:1] + found[1:][-1:]
+        usable += itertools.islice(working, 1)
+    return usable[:1] + usable[1:][-1:]
 
 
 def answers(python: str, version: str) -> bool:

@@ -202,7 +202,8 @@ def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | 
         kept = not options.no_cache and not options.accuracy
         is_data = options.format != "text" or options.sarif or options.write_baseline
         outcome = complete(
-            *(options, analyze),
+            options,
+            analyze,
             **given,
             report_of=report_of,
             uses_kept=kept,

@@ -96,8 +96,10 @@ def test_what_two_targets_have_in_common_is_one_finding() -> None:
 def test_what_two_targets_have_in_common_is_of_the_one_whose_source_has_the_line(
     line: int, target: str
 ) -> None:
-    found = findings(report(breaks=(broken(at(line)),)))
-    both = [replace(item, target=name, target_path=FILE) for name in ("scale", "total") for item in found]
+    broken_twice = findings(report(breaks=(broken(at(line)),)))
+    both = [
+        replace(item, target=name, target_path=FILE) for name in ("scale", "total") for item in broken_twice
+    ]
     shown = compose_findings(both, (), {FILE: READING})
     assert {item.target for item in shown if item.code != "FL503"} == {target}
 

@@ -107,10 +107,16 @@ def test_an_operator_that_returns_its_argument_still_does() -> None:
 )
 def test_a_factor_keeps_its_strides(make: Callable[[], torch.Tensor]) -> None:
     """An attention on a GPU refuses a mask whose rows are not aligned: the call raised, and its noise was lost."""
-    given, seen = make(), []
+    given = make()
+    seen: list[torch.Tensor] = []
     library: Any = torch.library.Library("fuselight_noise", "FRAGMENT")  # type: ignore[no-untyped-call]
     library.define("mm(Tensor x) -> Tensor")
-    library.impl("mm", lambda x: seen.append(x) or x.sum(), "CPU")
+
+    def note(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return x.sum()
+
+    library.impl("mm", note, "CPU")
     with RoundingNoise(1):
         torch.ops.fuselight_noise.mm(given)
     assert seen[0].stride() == given.stride()

@@ -22,7 +22,9 @@ def run_parts(
 
     What a mode's own `__enter__` does besides is not done again.
     """
-    if not isinstance(func, torch._ops.OpOverload) or not _is_composite(func.name()):
+    if not isinstance(func, torch._ops.OpOverload):
+        return NotImplemented
+    if not _is_composite(func.name()):  # type: ignore[no-untyped-call]
         return NotImplemented
     TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]
     try:

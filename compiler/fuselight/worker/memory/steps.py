@@ -134,22 +134,22 @@ def buffers_of(prepared: Prepared) -> list[torch.Tensor]:
 def modules_of(function: Any) -> list[torch.nn.Module]:
     """The module that a call runs; of a function those that its code names, and the functions that it calls."""
     module = module_of(function)
-    found: dict[int, Any] = {}
-    _follow(function if module is None else module, found)
-    return [value for value in found.values() if isinstance(value, torch.nn.Module)]
+    reached: dict[int, Any] = {}
+    _follow(function if module is None else module, reached)
+    return [value for value in reached.values() if isinstance(value, torch.nn.Module)]
 
 
-def _follow(value: Any, found: dict[int, Any]) -> None:
+def _follow(value: Any, reached: dict[int, Any]) -> None:
     is_function = isinstance(value, (types.FunctionType, types.MethodType))
-    if id(value) in found or not (is_function or isinstance(value, torch.nn.Module)):
+    if id(value) in reached or not (is_function or isinstance(value, torch.nn.Module)):
         return
-    found[id(value)] = value
+    reached[id(value)] = value
     if is_function and not str(value.__module__).startswith("torch."):
         with contextlib.suppress(ValueError):  # a variable without a value
-            reached = inspect.getclosurevars(inspect.unwrap(value))
+            names = inspect.getclosurevars(inspect.unwrap(value))
             owned = vars(getattr(value, "__self__", types.SimpleNamespace()))
-            for each in (*reached.globals.values(), *reached.nonlocals.values(), *list(owned.values())):
-                _follow(each, found)
+            for each in (*names.globals.values(), *names.nonlocals.values(), *list(owned.values())):
+                _follow(each, reached)
 
 
 def _loss(output: torch.Tensor) -> torch.Tensor:

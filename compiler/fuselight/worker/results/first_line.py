@@ -143,10 +143,10 @@ class LineSearch:
         if self.backends.is_capture:
             captured, eager = self._noted()
             moved, departed = moved_call(captured, eager), departure(captured, eager)
-            places = [(stack[-1].path, stack[-1].line) for stack in (moved, departed.stack) if stack]
+            places = [(each[-1].path, each[-1].line) for each in (moved, departed.stack) if each]
             is_inside = bool(moved) and places.count(places[0]) > 1
-            first, why = (moved[:-1], _MOVED) if is_inside else (departed.stack, departed.why)
-            return replace(verdict, first=first, first_why=why)
+            stack, why = (moved[:-1], _MOVED) if is_inside else (departed.stack, departed.why)
+            return replace(verdict, first=stack, first_why=why)
         # Before the search, which compiles the call again: the fault may be code that was compiled for another state.
         noted = unmatched_line(*self._noted()) if self.backends.notes_graphs else ()
         replayed = self._replayed()

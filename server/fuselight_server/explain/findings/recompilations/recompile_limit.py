@@ -112,21 +112,21 @@ class Growth:
 
 def growth_of(context: Context, stopped: Recompile | None) -> Growth | None:
     """What grew from compile to compile until the limit; None where nothing did."""
+    if stopped is None:
+        return None
     growing = _growing(context, stopped)
-    return (
-        next((growing[name] for name, *_ in _changes(stopped) if name in growing), None) if stopped else None
-    )
+    return next((growing[name] for name, *_ in _changes(stopped) if name in growing), None)
 
 
 def growing_with(context: Context, stopped: Recompile | None, recompilation: Recompile) -> tuple[str, ...]:
     """The values, and the lengths, that differed in a recompilation and grew until the limit."""
-    growing = _growing(context, stopped)
+    growing = _growing(context, stopped) if stopped is not None else {}
     return tuple(dict.fromkeys(name for name, *_ in _changes(recompilation) if name in growing))
 
 
-def _growing(context: Context, stopped: Recompile | None) -> dict[str, Growth]:
+def _growing(context: Context, stopped: Recompile) -> dict[str, Growth]:
     changes: dict[str, list[tuple[int, int]]] = {}
-    for item in context.report.recompiles if stopped is not None else ():
+    for item in context.report.recompiles:
         if (item.function, item.location) == (stopped.function, stopped.location):
             if item.entries and item.entries[0].other_object:
                 return {}  # there are as many versions as objects

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fuselight.shared.report import CureTrial, Location
@@ -252,3 +254,28 @@ def test_a_number_that_decides_gets_the_step_for_what_it_decides(
     hints = "\n".join(finding.hints)
     assert all(step in hints for step in steps)
     assert not any(other in hints for other in others)
+
+
+@pytest.mark.parametrize(
+    ("refused", "other", "is_advised"),
+    [(True, "pick", True), (False, "pick", False), (True, "choose", False)],
+    ids=["refused", "helps", "another_function"],
+)
+def test_a_change_that_was_refused_is_to_be_tried_without_the_other_breaks(
+    refused: bool,  # noqa: FBT001 - both cases
+    other: str,
+    is_advised: bool,  # noqa: FBT001 - the same
+) -> None:
+    lines = source("g = torch.autograd.grad(x.sum(), x)", "if g[0].norm() > 1:", "    return x", "return -x")
+    first = broken(place(lines, "torch.autograd.grad(x.sum(), x)"), gb="GB9186", explanation="", hints=())
+    second = broken(replace(place(lines, "g[0].norm() > 1"), function=other), gb="GB0170", explanation="")
+
+    def of_grad(*trials: CureTrial) -> Finding:
+        given = report(breaks=(first, second), trials=trials)
+        listed = findings(given, read_line=lambda _path, number: dict(enumerate(lines, 1)).get(number))
+        return next(finding for finding in listed if finding.code == "GB9186")
+
+    why = "the line breaks the graph all the same" if refused else ""
+    tried = of_grad(*(CureTrial(cure, 2, 1, why) for cure in of_grad().cures))
+    text = "Check again without the graph break on line 3: each change was tried with the function as it is"
+    assert (text in tried.hints) is is_advised

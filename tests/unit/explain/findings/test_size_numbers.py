@@ -17,6 +17,11 @@ SETTING = f"Enable tracing of dynamic shape operators with {CAPTURE}."
 NUMBERS = "Set `torch._dynamo.config.capture_scalar_outputs = True` to include these operations in the captured graph."
 
 
+GRADIENTS = (
+    "Change `torch._dynamo.config.trace_autograd_ops` to `True` to attempt tracing torch.autograd.grad"
+)
+
+
 def source(*body: str) -> list[str]:
     return ["def pick(x, mask, layers):", *(f"    {text}" for text in body)]
 
@@ -267,7 +272,9 @@ def test_a_change_that_was_refused_is_to_be_tried_without_the_other_breaks(
     is_advised: bool,  # noqa: FBT001 - the same
 ) -> None:
     lines = source("g = torch.autograd.grad(x.sum(), x)", "if g[0].norm() > 1:", "    return x", "return -x")
-    first = broken(place(lines, "torch.autograd.grad(x.sum(), x)"), gb="GB9186", explanation="", hints=())
+    first = broken(
+        place(lines, "torch.autograd.grad(x.sum(), x)"), gb="GB9186", explanation="", hints=(GRADIENTS,)
+    )
     second = broken(replace(place(lines, "g[0].norm() > 1"), function=other), gb="GB0170", explanation="")
 
     def of_grad(*trials: CureTrial) -> Finding:

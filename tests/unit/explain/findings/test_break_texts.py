@@ -17,7 +17,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Severity
 from fuselight_server.explain.findings import findings
-from fuselight_server.explain.findings.breaks.break_texts import _STEPS, first_step, title_of
+from fuselight_server.explain.findings.breaks.break_texts import _KNOWN, _STEPS, first_step, title_of
 from fuselight_server.explain.findings.common.text import sentence, shortened
 from tests.support.breaks import FORWARD, FRAMES, compiled
 from tests.support.golden import expect
@@ -297,6 +297,11 @@ def test_a_function_of_a_library_in_c_keeps_the_hint_for_extensions() -> None:
         "Make this call outside the compiled code",
         "If it is a third-party C/C++ Python extension",
     ]
+
+
+def test_no_id_has_two_steps() -> None:
+    ids = [gb for row, _ in _KNOWN.steps for gb in row]
+    assert sorted(ids) == sorted(set(ids))
 
 
 @pytest.mark.parametrize("gb", sorted(_STEPS))

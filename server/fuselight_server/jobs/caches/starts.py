@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Imports
 from fuselight_server.base.formatting import format_count
 from fuselight_server.jobs.caches.def_lines import ReadLine, shown_function, shown_place
@@ -30,55 +31,11 @@ _Times = dict[StartStage, float]
 _SMALLEST_PART = 0.02
 _MAX_OVERLAP = 1.02
 _SHORTEST_OVERLAP = 0.005
-_STAGES = (
-    (
-        StartStage.CACHES,
-        (
-            r"inductor_codecache_torch_key|CacheBase\..*|(?:AOTAutograd|FxGraph|Dynamo|Autotune)\w*Cache\..*"
-            r"|TritonBundler\..*|pgo\..*|GraphPickler\..*|after_deserialization|precompile_load_guards|.*[rR]emote_?[cC]ache.*"
-            r"|CompiledArtifact\..*"
-        ),
-    ),
-    (
-        StartStage.AUTOTUNING,
-        (
-            r".*autotun(?!er\.).*|CachingAutotuner\.(?:benchmark|combo|coordinate).*|benchmark_.*"
-            r"|.*_template_precompiling|collective_compute_do_bench"
-        ),
-    ),
-    (StartStage.CUDA_GRAPHS, r".*cudagraph.*|CUDAGraph.*"),
-    (
-        StartStage.COMPILING,
-        (
-            r"compile_file|async_compile\..*|PyCodeCache\..*|CppCodeCache\..*|CachingAutotuner\..*|StaticAutotuner.*"
-            r"|reload_kernel.*|AotCodeCompiler.*|aoti_.*|.*triton.*compile.*|cutlass_utils\..*|CUTLASS.*"
-        ),
-    ),
-    (
-        StartStage.CODE_GENERATION,
-        (
-            r"inductor_compile|inductor_import|compile_fx_inner|fx_codegen_and_compile|additional_fake_tensor_prop"
-            r"|_recursive_\w+_passes|pass\..*|fx\.bucketing.*|GraphLowering\..*|Scheduler\..*|code_gen"
-            r"|\w*Wrapper\w*\.generate|generate_kernel_code_from_nodes|convert_conv_weights_.*|debug_insert_nops|compile_fx\.<locals>\..*"
-        ),
-    ),
-    (
-        StartStage.AOTAUTOGRAD,
-        (
-            r"backend_compile|create_aot_dispatcher_function|aot_.*|min_cut_.*|entire_backward_compile"
-            r"|backward\._backward_impl|OutputGraph\.call_user_compiler|invoke_subgraph_.*"
-        ),
-    ),
-    (
-        StartStage.TRACING,
-        (
-            r"dynamo|entire_frame_compile|_compile\.compile_inner|compile_attempt_\d+|bytecode_.*|build_guards|gc"
-            r"|insert_deferred_runtime_asserts|fullgraph_capture|precompile_build_guards|guard_collective"
-            r"|compiler_collective"
-        ),
-    ),
+_PATTERNS = tuple(
+    (StartStage(stage), re.compile("|".join(patterns)))
+    for stage, patterns in read_table(dict[str, tuple[str, ...]], __file__).items()
 )
-_PATTERNS = tuple((stage, re.compile(pattern)) for stage, pattern in _STAGES)
+"""The phases of each stage; the first pattern that matches counts."""
 
 
 def stage_of(name: str) -> StartStage | None:

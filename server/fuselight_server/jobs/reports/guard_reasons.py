@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, SizeChange, Stack
 from fuselight.shared.torch_texts import in_user_words, membership, split_guard, without_internal_names
 from fuselight_server.base.formatting import format_list
@@ -41,45 +42,6 @@ _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d{1,9}) in (?P<fun
 _EQUALS = re.compile(r"(?P<source>[^=<>!]+) == (?P<value>[^=].*)$", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?$")
 _SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(|\.shape\[")
-_FORMS: tuple[tuple[str, str, GuardCause], ...] = (
-    (
-        r"BACKEND_MATCH failure|.*___compiled_function",
-        "compiled before with another backend, mode or options of torch.compile",
-        GuardCause.BACKEND,
-    ),
-    (
-        r".*___check_torch_function_mode_stack",
-        "the stack of torch function modes is another one",
-        GuardCause.GLOBAL_STATE,
-    ),
-    (r"Duplicate tensor", "two inputs are the same tensor now, or no longer", GuardCause.ALIASING),
-    (
-        r"___check_type_id\((?P<source>.*), \d+\), type=(?:<class ')?(?:__main__\.|builtins\.)?(?P<was>[\w.]+)'?>?$",
-        "the type of {source} is no longer {was}",
-        GuardCause.TYPE,
-    ),
-    (r"___check_type_id\((?P<source>.*), \d+\)", "the type of {source} changed", GuardCause.TYPE),
-    (r"___check_obj_id\((?P<source>.*), \d+\)", "{source} is another object than before", GuardCause.OBJECT),
-    (
-        r"not hasattr\((?P<source>.*), '(?P<key>\w+)'\)$",
-        "{source}.{key} was absent, now it is set",
-        GuardCause.MISSING,
-    ),
-    (
-        r"hasattr\((?P<source>.*), '(?P<key>\w+)'\)$",
-        "{source}.{key} was set, now it is absent",
-        GuardCause.MISSING,
-    ),
-    (
-        r"(?P<source>len\(.*\)) (?:!=|==) (?P<was>\d+)$",
-        "{source} is no longer {was}",
-        GuardCause.LENGTH,
-    ),
-    (r"(?P<source>.+) is None$", "{source} is no longer None", GuardCause.NONE),
-    (r"(?P<source>.+) is not None$", "{source} was not None, now it is", GuardCause.NONE),
-    (r"not (?P<source>[\w.\[\]'\"]+)$", "{source} was empty or false, now it is not", GuardCause.LENGTH),
-)
-"""Forms of guards in the user's words, what their failure means, and the cause; the first that matches counts."""
 _GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>.+)", re.DOTALL)
 _STATE_WORDS = {
     "num_threads": "the number of threads",
@@ -100,20 +62,16 @@ _TENSOR_CHECKS = (
     GuardCause.STRIDE,
 )
 """In the order in which torch makes them."""
-_DTYPES = {
-    "Float": "float32",
-    "Double": "float64",
-    "Half": "float16",
-    "BFloat16": "bfloat16",
-    "Int": "int32",
-    "Long": "int64",
-    "Short": "int16",
-    "Char": "int8",
-    "Byte": "uint8",
-    "Bool": "bool",
-    "ComplexFloat": "complex64",
-    "ComplexDouble": "complex128",
-}
+
+
+@dataclass(frozen=True)
+class _GuardTexts:
+    forms: tuple[tuple[str, str, GuardCause], ...]
+    """Guards in the user's words, what their failure means, and the cause; the first pattern that matches counts."""
+    dtypes: dict[str, str]
+
+
+_KNOWN = read_table(_GuardTexts, __file__)
 
 
 @dataclass(frozen=True)
@@ -221,7 +179,7 @@ def _property(source: str, changed: re.Match[str]) -> GuardFailure:
         was = {"1": "True", "0": "False"}.get(was, was)
         now = {"True": "False", "False": "True"}.get(was) if now is None else now
     if name == "dtype":
-        was, now = _DTYPES.get(was, was), None if now is None else _DTYPES.get(now, now)
+        was, now = _KNOWN.dtypes.get(was, was), None if now is None else _KNOWN.dtypes.get(now, now)
     what = f"{words} of {source}" if words else f"{source}.{'dim()' if name == 'rank' else name}"
     text = f"{what} was {was}" if now is None else f"{what} was {was}, now {now}"
     return GuardFailure("TENSOR_MATCH", source, "", text, was, now, cause=cause)
@@ -262,7 +220,7 @@ def _changed_state(names: str) -> str:
 
 
 def _of_form(words: str) -> GuardFailure | None:
-    for pattern, text, cause in _FORMS:
+    for pattern, text, cause in _KNOWN.forms:
         form = re.match(pattern, words, re.DOTALL)
         if form is not None:
             parts = form.groupdict()

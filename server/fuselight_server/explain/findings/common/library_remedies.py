@@ -10,10 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import GuardCause, GuardFailure, Location
-
-_TENSOR_CAUSES = frozenset({GuardCause.DIMENSION, GuardCause.LENGTH, GuardCause.NONE, GuardCause.TYPE})
-_NUMBERS = frozenset({GuardCause.NUMBER, GuardCause.RELATION, GuardCause.VALUE, GuardCause.TYPE})
 
 
 @dataclass(frozen=True)
@@ -23,55 +21,14 @@ class _Remedy:
     package: str
     """A folder of the path, or two: `transformers`, `torch/optim`."""
     value: str
-    """A pattern in the guarded value."""
-    causes: frozenset[GuardCause]
+    """A pattern in the guarded value. That of a cache leaves out `is_initialized`: the first call initializes any."""
+    causes: tuple[GuardCause, ...]
     words: tuple[str, ...]
     is_of_scheduler: bool = False
     """Whether it is an option of a scheduler: not for a value that the program's own code assigns."""
 
 
-_REMEDIES = (
-    _Remedy(
-        "transformers",
-        r"^(?!.*\bis_initialized\b).*(?:cache|past_key_values)",  # the first call initializes any cache
-        _TENSOR_CAUSES | _NUMBERS,
-        (
-            (
-                'Give the model a cache of a fixed size: cache_implementation="static" in generate() or in its '
-                "generation_config, or pass a StaticCache as past_key_values"
-            ),
-        ),
-    ),
-    _Remedy(
-        "torch/optim",
-        r"\bparam_groups\[\d+\]\['(?:betas|momentum)'\]",
-        _NUMBERS,
-        (
-            "Keep the momentum fixed: cycle_momentum=False in OneCycleLR and CyclicLR. This trains in another way",
-            "Or step the optimizer outside the compiled code, in eager mode",
-        ),
-        is_of_scheduler=True,
-    ),
-    _Remedy(
-        "torch/optim",
-        r"\bparam_groups\[\d+\]\['lr'\]",
-        _NUMBERS,
-        (
-            (
-                "Create the optimizer with a tensor, lr=torch.tensor(...), and change it in place: "
-                "group['lr'].fill_(value)"
-            ),
-        ),
-    ),
-    _Remedy(
-        "torch/optim",
-        r"\bparam_groups\[\d+\]\['\w+'\]",
-        _NUMBERS,
-        ("Keep this setting of the optimizer fixed, or step the optimizer outside the compiled code",),
-    ),
-)
-
-
+_REMEDIES = read_table(tuple[_Remedy, ...], __file__)
 _STATE = re.compile(r"\bself\.state\b")
 _STATE_CAUSES = frozenset(
     {

@@ -2,14 +2,9 @@
 
 import copy
 import datetime
-import gc
-import io
 import itertools
-import json
 import logging
-import os
 import random
-import sys
 import threading
 import time
 import warnings
@@ -26,26 +21,9 @@ def prints(x):
     return y * 2
 
 
-# fuselight: opens_a_file(f32[4])
-def opens_a_file(x):
-    size = open(os.devnull).read()  # warning: [GB0059] "`open` cannot be traced"  # warning: [GB0156] "method"
-    return x + len(size)
-
-
 # fuselight: evaluates(f32[4])
 def evaluates(x):
     return eval("x + 1")  # warning: [GB0059] "`eval` cannot be traced"
-
-
-# fuselight: executes(f32[4])
-def executes(x):
-    exec("y = 1")  # warning: [GB0059] "`exec` cannot be traced"
-    return x + 1
-
-
-# fuselight: counts_globals(f32[4])
-def counts_globals(x):
-    return x + len(globals())  # warning: [GB0059] "`globals` cannot be traced"
 
 
 # fuselight: text_of_a_tensor(f32[4])
@@ -82,13 +60,6 @@ def groups_tensors(x):  # info: [FL101] "is not compiled"
     return x
 
 
-# fuselight: dumps_json(f32[4])
-def dumps_json(x):
-    return x + len(json.dumps({"a": 1}))
-    # warning(2.13, 2.14, 2.15): [GB0156] "method"
-    # warning(2.11): [GB0007] "`Encoder.__new__` is not traced by torch.compile"
-
-
 # fuselight: reads_the_clock(f32[4])
 def reads_the_clock(x):
     return x + time.time()  # warning(2.11, 2.13, 2.14): [GB0007] "not traced"
@@ -116,40 +87,10 @@ def a_generator_of_random_numbers_with_two_seeds(x):
     return x
 
 
-# fuselight: collects_garbage(f32[4])
-def collects_garbage(x):
-    gc.collect()  # warning: [GB0007] "not traced"
-    return x + 1
-
-
-# fuselight: counts_references(f32[4])
-def counts_references(x):
-    return x + sys.getrefcount(x)  # warning: [GB0007] "not traced"
-
-
-# fuselight: asks_for_the_thread(f32[4])
-def asks_for_the_thread(x):
-    return x + len(threading.current_thread().name)  # warning: [GB0007] "not traced"
-
-
-# fuselight: asks_the_file_system(f32[4])
-def asks_the_file_system(x):
-    return x + os.path.exists(os.devnull)  # warning: [GB0007] "not traced"
-
-
 # fuselight: takes_a_lock(f32[4])
 def takes_a_lock(x):  # info: [FL101] "is not compiled"
     with LOCK:  # warning: [GB0142] "context manager"
         return x + 1
-
-
-# fuselight: redirects_output(f32[4])
-def redirects_output(x):
-    buffer = io.StringIO()
-    # warning(2.13, 2.14, 2.15): [GB0156] "method"
-    # warning(2.11): [GB0007] "`StringIO.__new__` is not traced by torch.compile"
-    buffer.write("a")  # warning: [GB0156] "method"
-    return x + 1
 
 
 # fuselight: logs(f32[4])

@@ -10,25 +10,12 @@ def item(x):
     #          ^^^^^^^^^^^^^^
 
 
-# fuselight: int_of_a_tensor(f32[4])
-def int_of_a_tensor(x):
-    return x * int(x.sum())  # warning: [GB0124] "Python number"
-    #          ^^^^^^^^^^^^
-
-
 # fuselight: branch_on_a_tensor(f32[4])
 def branch_on_a_tensor(x):
     if x.sum() > 0:  # warning: [GB0170] "a branch depends on the data of a tensor"
     #  ^^^^^^^^^^^
         return x + 1
     return x - 1
-
-
-# fuselight: loop_until_a_tensor_says_so(f32[4])
-def loop_until_a_tensor_says_so(x):
-    while x.sum() < 10:  # warning: [GB0170] "a branch depends on the data of a tensor"
-        x = x + 5
-    return x
 
 
 # fuselight: assert_with_a_message_that_is_no_string(f32[4])
@@ -47,11 +34,6 @@ def nonzero(x):
 def boolean_mask(x):
     return x[x > 0] * 2  # warning: [GB0036] "the shape of `x[x > 0]` depends"
     #      ^^^^^^^^
-
-
-# fuselight: repeats_from_a_tensor(f32[4], i64[4] % 3)
-def repeats_from_a_tensor(x, repeats):
-    return torch.repeat_interleave(x, repeats)  # warning: [GB0036] "repeat_interleave"
 
 
 # fuselight: equal_gives_a_bool(f32[4], f32[4])
@@ -86,8 +68,3 @@ def slice_up_to_a_tensor(x, n):  # info: [FL101] "is not compiled"
 def sort_by_data(xs):
     first, *_ = sorted(xs, key=lambda x: x.sum())  # warning: [GB0207] "sort by a key"
     return first + 1
-
-
-# fuselight: an_addend_that_depends_on_data(f32[4])
-def an_addend_that_depends_on_data(x):
-    return torch.add(x, 1, alpha=x.sum())  # warning: [GB0033] "converted to Python numbers"

@@ -1,10 +1,7 @@
 """Breaks at torch's own functions: random state, parameters, settings, control flow."""
 
 import torch
-from torch import nn
 from torch._dynamo.comptime import comptime
-
-GENERATOR = torch.Generator()
 
 library = torch.library.Library("fuselight_cases", "DEF")
 library.define("double(Tensor x) -> Tensor")
@@ -41,18 +38,6 @@ def number_of_threads(x):
     return x + torch.get_num_threads()  # warning: [GB0208] "does not return a tensor"
 
 
-# fuselight: sets_the_seed(f32[4])
-def sets_the_seed(x):
-    torch.manual_seed(3)  # warning: [GB0007] "not traced"
-    return x + torch.rand(4)
-
-
-# fuselight: uses_a_generator(f32[4])
-def uses_a_generator(x):
-    return x + torch.rand(4, generator=GENERATOR)
-    # warning: [GB0055] "graph break: `GENERATOR` (a `Generator` object) cannot be part of a graph"
-
-
 # fuselight: makes_a_generator(f32[4])
 def makes_a_generator(x):
     generator = torch.Generator()
@@ -63,17 +48,6 @@ def makes_a_generator(x):
     # warning(2.11): [GB0156] "the method `manual_seed` cannot be traced"
     return x + torch.rand(4, generator=generator)
     # warning: [GB0055] "graph break: `generator` (a `Generator` object) cannot be part of a graph"
-
-
-# fuselight: makes_a_parameter(f32[4])
-def makes_a_parameter(x):
-    return nn.Parameter(x + 1) * 2  # warning: [GB0264] "Parameter"
-
-
-# fuselight: saves(f32[4])
-def saves(x):
-    torch.save(x, "/dev/null")  # warning: [GB0007] "not traced"
-    return x + 1
 
 
 # fuselight: asks_for_inference_mode(f32[4])

@@ -30,7 +30,7 @@ from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import expand
 from fuselight_server.source.positions import Places, tracked
 from fuselight_server.source.text_changes import Change
-from tests.support.case_files import RELEASES, copied, selected, torch_release
+from tests.support.case_files import RELEASES, cases_of, copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 from tests.support.live_worker import LiveWorker
 from tests.support.traced_findings import ELSEWHERE, NOT_IN_A_TRACE, RECORDING, places
@@ -102,7 +102,7 @@ def outcome(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -
     )
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", cases_of((name, CASES / name) for name in FILES))
 def test_a_case_and_its_findings_agree(
     name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
 ) -> None:

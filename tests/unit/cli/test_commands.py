@@ -410,10 +410,10 @@ def test_a_program_ended_by_a_signal_keeps_its_findings_and_ends_the_command(
     assert kept.breaks == left.breaks
 
 
-@pytest.mark.parametrize("module", ["cli.command_line", "cli.tune", "commands.fix"])
+@pytest.mark.parametrize("module", ["cli.command_line", "cli.tune"])
 def test_ctrl_c_during_the_imports_of_a_command_is_quiet(module: str) -> None:
     """Raise KeyboardInterrupt where a module is imported, as Ctrl-C in the first second does."""
-    name = f"fuselight_server.{module}"  # tune imports fix
+    name = f"fuselight_server.{module}"
     code = f"""
 import sys
 class Interrupts:

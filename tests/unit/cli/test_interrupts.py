@@ -58,7 +58,6 @@ def project(tmp_path: Path) -> Path:
             "fuselight_server.commands.fix",
             "raise RuntimeError('Error calling __set_name__') from KeyboardInterrupt()",
         ),
-        ("fuselight_server.fixes.verification.fixer", "raise ImportError from KeyboardInterrupt()"),
     ],
 )
 def test_ctrl_c_during_an_import(project: Path, name: str, act: str) -> None:
@@ -99,7 +98,7 @@ def hanging_interpreter(project: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "number"), [("fix", signal.SIGINT), ("forecast", signal.SIGTERM), ("fix", signal.SIGHUP)]
+    ("command", "number"), [("fix", signal.SIGINT), ("forecast", signal.SIGTERM), ("forecast", signal.SIGHUP)]
 )
 def test_a_signal_while_the_worker_starts_leaves_nothing(
     project: Path, command: str, number: signal.Signals

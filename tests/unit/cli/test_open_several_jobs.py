@@ -173,7 +173,7 @@ def _under_first_name(final: dict[str, Counter[tuple[str, str]]], jobs: tuple[Op
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--follow"]], ids=["read once", "followed"])
 def test_a_reader_that_ends_early_gets_no_traceback(tmp_path: Path, source: Path, more: list[str]) -> None:
-    logs = written(tmp_path / "logs", {"a": again(at(log_of("/job/net.py"), 0), 400)})
+    logs = written(tmp_path / "logs", {"a": again(at(log_of("/job/net.py"), 0), 100)})
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "fuselight_server", "open", str(logs), "--source", str(source), *more]

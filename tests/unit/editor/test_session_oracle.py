@@ -14,8 +14,8 @@ import pytest
 from fuselight_server.editor.results.captures import PROGRAM
 from tests.support.simulation import Seen, Workspace
 
-OPERATIONS = int(os.environ.get("FUSELIGHT_OPERATIONS", "600"))
-SEEDS = 5
+OPERATIONS = int(os.environ.get("FUSELIGHT_OPERATIONS", "360"))
+SEEDS = 3
 NAMES = ("a.py", "b.py", "c.py", "d.py")
 LINES = (
     "import torch",

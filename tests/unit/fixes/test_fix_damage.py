@@ -1,4 +1,4 @@
-"""1,000 random remedies on the repository's own sources damage no file."""
+"""Random remedies on the repository's own sources damage no file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 SOURCES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("tests/cases/**/*.py")])
 CODES = ("GB0170", "GB0124", "GB0036", "GB0033", "GB0059", "GB0264")
 COMMON_KINDS = {"where", "keep_tensor", "is_compiling", "assert_async", "hoist"}
-APPLICATIONS = 600
+APPLICATIONS = 300
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 INSERTED = ("import torch", "torch._dynamo.config.")
 
@@ -149,6 +149,7 @@ def test_no_file_is_damaged() -> None:
     chance = random.Random(12)  # noqa: S311 - the same places each time
     texts = [variant for path in SOURCES for variant in variants(path.read_text(encoding="utf-8"))]
     chance.shuffle(texts)
+    texts.sort(key=lambda text: "] hoist " not in text)  # the rarest kind first
     applied: collections.Counter[str] = collections.Counter()
     for text in texts:
         visitor = Places()

@@ -147,6 +147,7 @@ def line_of(source: str, text: str) -> int:
     return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
 
 
+@pytest.mark.corpora  # tests/worker/results/test_compared_calls.py has this program, too
 def test_a_missing_guard_is_named_where_only_the_second_compile_is_wrong(tmp_path: Path) -> None:
     exit_code, data = accuracy(tmp_path, GUARD)
     assert exit_code == 1
@@ -186,6 +187,7 @@ def test_a_wrong_pass_of_the_programs_own_is_named_as_the_cure(tmp_path: Path) -
     assert finding["remedies"][-1]["text"].startswith("Correct or remove what your program sets as ")
 
 
+@pytest.mark.corpora  # tests/worker/results/test_calls_that_are_not_wrong.py has training loops
 def test_a_training_loop_with_dropout_is_as_eager_and_goes_on(tmp_path: Path) -> None:
     exit_code, data = accuracy(tmp_path, RIGHT)
     assert (exit_code, data["findings"]) == (0, [])

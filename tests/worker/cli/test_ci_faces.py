@@ -141,7 +141,8 @@ def test_the_hook_checks_what_a_push_changes(clone: Path, tmp_path: Path) -> Non
     git(hooks, "init", "-q", "-b", "main")
     git(hooks, "add", "-A")
     git(hooks, "commit", "-q", "-m", "hooks")
-    entry = {"repo": str(hooks), "rev": "main", "hooks": [{"id": "fuselight-check"}]}
+    arguments = ["--python", prepared_interpreter(), "--tries", "0"]
+    entry = {"repo": str(hooks), "rev": "main", "hooks": [{"id": "fuselight-check", "args": arguments}]}
     (clone / ".pre-commit-config.yaml").write_text(json.dumps({"repos": [entry]}))
     git(clone, "add", ".pre-commit-config.yaml")
     result = subprocess.run(

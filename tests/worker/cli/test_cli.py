@@ -111,6 +111,7 @@ def test_json_has_the_findings_on_their_lines_in_characters_and_the_exit_code_sa
     assert (target["name"], target["rung"]) == ("step", "directive")
 
 
+@pytest.mark.corpora  # test_notebooks.py writes a fix, test_fix_cases.py verifies each kind
 def test_a_verified_fix_is_written_and_removes_the_finding(project: Path) -> None:
     (project / "model.py").write_text(BRANCH)
     done = fuselight("fix", "--python", prepared_interpreter(), "model.py", "--write", cwd=project)

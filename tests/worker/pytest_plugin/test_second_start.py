@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pytest_runs import run_pytest, write_files
+from tests.support.pytest_runs import PytestRun, run_pytest, write_files
 
 TESTS = """\
 import os
@@ -29,10 +29,12 @@ def test_known(fuselight_check):
         return x * scale
 
     assert fuselight_check(scaled, (torch.ones(3),)).warm
-
+"""
+DEPENDS_ON_OTHERS = """\
+import os
 
 def test_depends_on_others(request):
-    if not STARTED:
+    if "FUSELIGHT_PYTEST_START" not in os.environ:
         import torch
 
         check = request.getfixturevalue("fuselight_check")
@@ -40,12 +42,21 @@ def test_depends_on_others(request):
 """
 
 
-@pytest.mark.timeout(900)  # four processes of pytest
+def ran(folder: Path, tests: str) -> PytestRun:
+    write_files(folder, {"test_model.py": tests, "pytest.ini": "[pytest]\n"})
+    return run_pytest(folder, seconds=850)
+
+
+@pytest.mark.timeout(900)  # three processes of pytest
 def test_the_second_start_of_a_check(tmp_path: Path) -> None:
-    write_files(tmp_path, {"test_model.py": TESTS, "pytest.ini": "[pytest]\n"})
-    ran = run_pytest(tmp_path, seconds=850)
-    assert "assert <second start of scaled: 0 hits, 2 misses, compiled again" in ran.section("test_known")
-    other = ran.section("test_depends_on_others")
+    shown = ran(tmp_path, TESTS).section("test_known")
+    assert "assert <second start of scaled: 0 hits, 2 misses, compiled again" in shown
+
+
+@pytest.mark.corpora  # test_checked_results.py has another start that does not reach its check
+@pytest.mark.timeout(900)
+def test_a_start_that_does_not_reach_the_check(tmp_path: Path) -> None:
+    other = ran(tmp_path, DEPENDS_ON_OTHERS).section("test_depends_on_others")
     assert "the first start of `test_model.py::test_depends_on_others` did not reach this check" in other
     assert "1 passed" in other  # what the start printed
     assert "second_start.py" not in other

@@ -6,7 +6,7 @@ Usage: `run.py PYTHON [--picture NAME]... [--results FOLDER] [--only KIND[:NAME]
 `package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or the beginning of the name
 of a file of visual tests. Each suite writes its results to `editor-<suite>.xml` in `artifacts/junit` or FOLDER, and
 `editor.failed` there lists what failed as values of `--only`. The workers of all editors are forks of one process
-(tests/support/prepared.py), except where a test takes FUSELIGHT_FRESH_PYTHON.
+(tests/support/prepared.py).
 Invariant: the exit code is 0 only if every test passed; a machine that cannot have an editor or a browser ends with 3
 and one line that says why.
 """
@@ -54,7 +54,6 @@ def editor_environment(python: str, results: Path, *, pictures: Sequence[str]) -
         FUSELIGHT_BROWSER=str(browser.executable),
         FUSELIGHT_BROWSER_FLAGS=json.dumps(browser.flags),
         FUSELIGHT_PYTHON=prepared_interpreter() if python == sys.executable else python,
-        FUSELIGHT_FRESH_PYTHON=python,
         FUSELIGHT_BARE_PYTHON=str(_python_without_torch(python)),
         FUSELIGHT_ARTIFACTS=str(ARTIFACTS / "editor"),
         FUSELIGHT_RESULTS=str(results),

@@ -300,7 +300,7 @@ describe("Runs", () => {
       await withInterpreter(path.join(environment, "bin", "python"), async () => {
         await vscode.commands.executeCommand("fuselight.runFile");
         await unusable();
-        link(process.env.FUSELIGHT_FRESH_PYTHON);
+        link(process.env.FUSELIGHT_PYTHON);
         await runFile(api);
         assert.deepEqual(shown.codes(), atRun.codes);
       });

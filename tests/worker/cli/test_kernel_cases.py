@@ -27,7 +27,16 @@ from tests.support.live_worker import LiveWorker
 
 CASES = Path(__file__).parents[2] / "cases" / "kernels"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
-FURTHER = {"constants.py", "embedding.py", "layer_norm.py", "layers.py", "loss.py", "scans.py"}
+FURTHER = {
+    "constants.py",
+    "dropout.py",
+    "embedding.py",
+    "layer_norm.py",
+    "layers.py",
+    "loss.py",
+    "reductions.py",
+    "scans.py",
+}
 """Of these, the files whose kinds of facts others have, too."""
 OWN_TRITON = "own_triton.py"
 """A program that imports Triton itself."""

@@ -15,8 +15,10 @@ from fuselight.shared.protocol import RunRequest, VerifyRequest
 from fuselight.shared.report import (
     Aspect,
     CallComparison,
+    CallCure,
     CaseFamily,
     Culprit,
+    CureKind,
     Difference,
     Failure,
     Report,
@@ -449,3 +451,25 @@ def test_a_change_that_a_check_has_tried_is_to_be_done_also_where_its_fix_was_sk
         for text in ("Add logging.Logger.info to the setting", "Or set the other")
     )
     assert shown == [f"to do: m.py:3: GB0291: {first}. {second}"]
+
+
+def test_what_is_to_be_expected_waits_for_the_changes_that_were_not_tried() -> None:
+    cure = CallCure(CureKind.TENSOR, "/w/m.py", 3, ("rate",))
+    pending = FindingRemedy("Pass `rate` as a tensor", RemedyState.NOT_TRIED, "tensor", cure=cure)
+    expected = advice(("Expect one extra compile: torch keeps `rate` dynamic",))
+    span = Span(str(Path.cwd() / "m.py"), 3)
+    finding = Finding("FL201", Severity.WARNING, "again", "", span, Tier.CAPTURE, "f", "", "")
+    shown = []
+    for remedies in ((*expected, pending), expected):
+        out = io.StringIO()
+        outcome = FixOutcome(
+            CheckOutcome(),
+            findings=(replace(finding, remedies=remedies),),
+            left=frozenset({("FL201", span.path, 3)}),
+        )
+        print_fixes(outcome, Terminal(out), diff_shown=False)
+        shown += [line for line in out.getvalue().splitlines() if line.startswith("to do: ")]
+    assert shown == [
+        "to do: m.py:3: FL201: 1 possible change is not tried yet: see `fuselight check --tries all`",
+        "to do: m.py:3: FL201: Expect one extra compile: torch keeps `rate` dynamic",
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_target
+from fuselight_server.base.option_names import with_options
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import runs_of
 from fuselight_server.explain.findings.priority import Priority, advice, more_like_the_first
@@ -22,6 +23,7 @@ NO_CHANGE = "Nothing needs a change: the warnings say what to expect."
 NO_KNOWN_CHANGE = (
     "No change is known that keeps later calls from compiling again: the warnings say what to expect."
 )
+NOT_TRIED = "Changes that may keep later calls from compiling again are not tried yet."
 
 
 def print_first(
@@ -33,6 +35,8 @@ def print_first(
     if first is None:
         if outcome.needs_no_change:
             words = NO_KNOWN_CHANGE if outcome.recompiles_repeatedly else NO_CHANGE
+            if words == NO_KNOWN_CHANGE and any(map(outcome.untried, outcome.findings)):
+                words = with_options(NOT_TRIED)
             terminal.print((words, "bold"), "\n")
         return
     counted = _counted_in(first) if len(runs_of(outcome.reports)) > 1 else ""

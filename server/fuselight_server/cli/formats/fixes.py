@@ -13,7 +13,8 @@ from typing import Any
 from fuselight_server.base.diff_text import name_in
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count, format_list
-from fuselight_server.base.remedies import RemedyState, advised
+from fuselight_server.base.option_names import with_options
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
@@ -98,17 +99,24 @@ def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
 def _advice(outcome: FixOutcome) -> Iterator[str]:
     """What to do about findings that no fix removes, as `fuselight check` says it: all that was tried, or else advice.
 
-    A fix that a trial has shown to help, and that was not verified here, is one of them.
+    A fix that a trial has shown to help, and that was not verified here, is one of them. What is only to be expected
+    is said once all changes were tried.
     """
     for finding in outcome.findings:
         tried = [remedy for remedy in finding.remedies if remedy.state is RemedyState.TRIED]
-        others = (remedy for remedy in finding.remedies if not (remedy.is_fix or remedy.is_torchs))
-        words = advised(tried) or advised(remedy for remedy in others if not remedy.is_pending)[:1]
+        others = [remedy for remedy in finding.remedies if not (remedy.is_fix or remedy.is_torchs)]
+        pending = [remedy for remedy in others if remedy.is_pending]
+        if not pending and (count := outcome.checked.untried(finding)):
+            untried = f"{format_count(count, 'possible change')} {'are' if count > 1 else 'is'} not tried yet"
+            pending = [FindingRemedy(untried)]
+        known = [remedy for remedy in others if not remedy.is_pending and (remedy.is_step or not pending)]
+        words = advised(tried) or (*advised(known)[:1], *advised(pending))
         is_fixed = any(remedy.state is RemedyState.VERIFIED for remedy in finding.remedies)
         is_left = (finding.code, finding.span.path, finding.span.line) in outcome.left
         if words and is_left and not is_fixed:
             place = f"{shown_path(finding.span.path)}:{finding.span.line}"
-            yield f"to do: {place}: {finding.code}: {'. '.join(words)}"
+            text = with_options(f"{'. '.join(words)}.").removesuffix(".")
+            yield f"to do: {place}: {finding.code}: {text}"
 
 
 def _row(attempt: Attempt) -> tuple[str, ...]:

@@ -29,10 +29,11 @@ from fuselight.shared.report import (
     UnseenKind,
 )
 from fuselight_server.base.finding import Severity, rank
+from fuselight_server.base.option_names import with_options
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.findings import print_findings
-from fuselight_server.cli.formats.fix_first import NO_CHANGE, NO_KNOWN_CHANGE, print_first
+from fuselight_server.cli.formats.fix_first import NO_CHANGE, NO_KNOWN_CHANGE, NOT_TRIED, print_first
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings
@@ -336,9 +337,10 @@ def test_a_finding_without_a_step_is_not_the_first_to_fix() -> None:
     stream = io.StringIO()
     print_first(without, Terminal(stream))
     assert stream.getvalue().strip() == NO_CHANGE
-    repeated = CheckOutcome([dataclasses.replace(finding, remedies=(expect,), count=3)], [given])
-    print_first(repeated, Terminal(stream := io.StringIO()))
-    assert stream.getvalue().strip() == NO_KNOWN_CHANGE
+    for cures, words in ((finding.cures, with_options(NOT_TRIED)), ((), NO_KNOWN_CHANGE)):
+        again_and_again = dataclasses.replace(finding, remedies=(expect,), count=3, cures=cures)
+        print_first(CheckOutcome([again_and_again], [given]), Terminal(stream := io.StringIO()))
+        assert stream.getvalue().strip() == words
     without.problems.append(Problem("capture", "guards", "not read"))
     assert not without.needs_no_change
 

@@ -50,7 +50,7 @@ async def fix_part(
     return await token.run(fixer.fix(target, report, asked))
 
 
-_NOT_IN_A_PART = NOT_REACHED + "the calls of {} alone, which do not have this finding"
+_NOT_IN_A_PART = NOT_REACHED + "calls of {} that are repeated alone, in which the finding does not occur"
 
 
 def program_attempts(

@@ -195,7 +195,9 @@ class _Calls:
         if not any(
             record.results.values or record.stdout or record.stderr or record.numbers for record in first
         ):
-            raise NothingToCompareError("the call returns, changes and prints nothing that can be compared")
+            raise NothingToCompareError(
+                "the call, repeated alone, returns, changes and prints nothing that can be compared"
+            )
         records = first + [
             record for draw in self.draws[1:] for record in self._write_round(draw, compiled=False)
         ]

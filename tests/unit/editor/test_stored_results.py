@@ -124,6 +124,18 @@ async def test_opening_a_file_of_another_project_loads_its_results(tmp_path: Pat
 
 
 @pytest.mark.asyncio
+async def test_results_of_files_outside_of_the_workspace_are_not_shown(tmp_path: Path) -> None:
+    """The folder `.fuselight` of a project around the workspace has them, too."""
+    await ran(tmp_path)
+    inner = tmp_path / "copies"
+    inner.mkdir()
+    (inner / "train.py").write_text(TRAIN)
+    after = Workspace(inner)
+    await after.analysis.stored.show_for(str(inner / "train.py"))
+    assert after.targets() == []
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("is_project", [True, False])
 async def test_results_of_subfolders_are_kept_in_the_workspace_folder(
     tmp_path: Path, *, is_project: bool

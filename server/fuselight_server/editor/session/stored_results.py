@@ -89,7 +89,9 @@ class StoredResults:
         )
         shown = 0
         while (result := await asyncio.to_thread(next, results, None)) is not None:
-            if result.key not in self._state.results:
+            # The folder may belong to a project around the workspace, and have results of files outside of it.
+            is_in_workspace = self._state.folder_of(result.key.path).uri is not None
+            if is_in_workspace and result.key not in self._state.results:
                 for path in result.depends:
                     for change in self._state.documents.unsaved_changes(path):
                         result.apply_edit(path, change)

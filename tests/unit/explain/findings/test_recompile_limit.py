@@ -134,7 +134,8 @@ def test_what_grows_at_each_compile_has_no_bound_and_no_higher_limit() -> None:
     assert not any("recompile_limit" in hint for hint in growing.hints)
     endless = of_code(of_versions(8, cause=GuardCause.NUMBER, stopped=True, step=2), "FL201")
     step = (
-        "Keep what reads `kind` out of the compiled code: it is greater at each compile, and after 8 versions"
+        "Keep what reads `kind` out of the compiled code: it is greater at each compile, and torch compiles no more "
+        "than 8 versions"
     )
     for finding in (growing, endless):
         assert any(hint.startswith(step) for hint in finding.hints)

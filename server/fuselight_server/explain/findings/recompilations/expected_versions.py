@@ -41,8 +41,8 @@ def _in_total(context: Context, recompilation: Recompile, failure: GuardFailure)
         listed, is_one = format_list(list(map(quoted, growing))), len(growing) == 1
         return (
             f"Keep what reads {listed} out of the compiled code{'' if is_one else ', all of them'}: "
-            f"{'it is' if is_one else 'they are'} greater at each compile, and after "
-            f"{limit_of(context, recompilation).number} versions the function runs in eager mode. {NOT_TRIED}"
+            f"{'it is' if is_one else 'they are'} greater at each compile, and torch compiles no more than "
+            f"{limit_of(context, recompilation).number} versions. {NOT_TRIED}"
         )
     names = _chosen(context, recompilation) if failure.cause in _CHOSEN else []
     if len(names) < 2 or failure.source not in names:  # noqa: PLR2004

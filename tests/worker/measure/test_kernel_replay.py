@@ -220,6 +220,27 @@ def test_a_kernel_that_keeps_more_digits_than_it_stores_is_right() -> None:
     assert replay.eager_steps < 1, "from what the kernel before it wrote"
 
 
+def test_a_value_is_of_no_operator_whose_rounding_any_value_is_within() -> None:
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    far = graph.call_function(torch.ops.aten.add.Tensor, (x, 1e12))
+    lost = graph.call_function(torch.ops.aten.sub.Tensor, (far, 1e12))
+    after = graph.call_function(torch.ops.aten.mul.Tensor, (lost, 2))
+    graph.output((after,))
+    for node in (x, y, far, lost, after):
+        node.meta["val"] = torch.empty(64, device="meta")
+    given = torch.linspace(1, 2, 64)
+    lowered = LoweredGraph(graph, {"buf1": after}, inputs={"x": given, "y": given.flip(0)})
+    values = {"buf0": ("extern_kernels.part", given.flip(0).sin()), "buf1": ("triton_poi_0.run", given * 2)}
+    lowered.buffers = {name: RecordedBuffer(name, *known) for name, known in values.items()}
+    replay = replay_kernels([lowered]).replay
+    assert (replay.judged, replay.unjudged) == (1, {"of no operator": 1}), replay
+    lowered.buffers["buf1"].value.copy_(given.flip(0))  # within what the operators round
+    replay = replay_kernels([lowered]).replay
+    assert (replay.kernel, replay.not_evaluated) == ("", 1), replay
+    assert "its operators lose too many digits" in replay.unjudged
+
+
 def test_what_reads_memory_by_strides_is_not_evaluated() -> None:
     graph = torch.fx.Graph()
     x = graph.placeholder("x")

@@ -46,6 +46,9 @@ _AS_STRIDED = "aten.as_strided"
 _LIBRARY_CALLS = ("torch.ops.", "extern_kernels.", "aten.")
 """Starts of the names of kernels that are the operator itself."""
 _SEEDS, _FUSED_ATTENTION = "prims.inductor_seed", "aten._scaled_dot_product"
+_MAX_OFF = 0.1
+"""Mean error next to the value's size, up to which a value shows that it is an operator's: a long chain of operators
+may lose so many digits that any value is within its rounding."""
 _MAX_TRIED = 24
 """Other operators whose value a buffer may have."""
 Values = Mapping[torch.fx.Node, torch.Tensor]
@@ -170,7 +173,7 @@ def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged
         for value in values:  # of a buffer that is written twice: one of the two is the operator's
             errors = _errors(value, node, cut)
             if not _is_wrong(errors):
-                return _Judged("judged", value, node)
+                return _as_close(_Judged("judged", value, node), errors)
             wrong = wrong or errors[0]
     except drawn_values.DrawnError:
         return _of_drawn(graph, buffer, node, cut)
@@ -300,10 +303,10 @@ def _of_other_node(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> 
         tried += 1
         for value in values:
             try:
-                is_right = not _is_wrong(_errors(value.reshape(shape), node, cut))
+                errors = _errors(value.reshape(shape), node, cut)
             except Exception:  # noqa: BLE001, S112 - an operator may lack a form in float64
                 continue
-            if is_right and not _is_trivial(value):
+            if not _is_wrong(errors) and _is_close(value, errors) and not _is_trivial(value):
                 return _Judged("judged", value.reshape(shape), node)
     return None
 
@@ -400,6 +403,17 @@ def _is_wrong(errors: _Errors) -> bool:
         or ours > _TIMES_EAGER * eager + _STEPS + order / 2
         or mean > _TIMES_EAGER * eager_mean + _MEAN_STEPS + order / 8
     )
+
+
+def _is_close(value: torch.Tensor, errors: _Errors) -> bool:
+    return not value.is_floating_point() or errors[1][0] * torch.finfo(value.dtype).eps <= _MAX_OFF
+
+
+def _as_close(judged: _Judged, errors: _Errors) -> _Judged:
+    """The verdict on a right value; not evaluated where one of another operator would pass, too."""
+    if _is_close(judged.value, errors):
+        return judged
+    return replace(judged, kind="not_evaluated", why="its operators lose too many digits")
 
 
 def _kinds(tensor: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from fuselight.shared.report import (
     FrameForecast,
     Location,
     Report,
+    TriedValue,
 )
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.forecast import as_json, print_forecasts
@@ -43,6 +44,16 @@ def text_of(given: Report, trials: Trials | None = None, *, is_full: bool = Fals
     out = io.StringIO()
     print_forecasts(CheckOutcome(reports=[given]), Terminal(out, width=60), trials, is_full=is_full)
     return out.getvalue()
+
+
+def test_a_change_with_which_the_call_raises_is_listed_without_advice() -> None:
+    raising = dataclasses.replace(BATCH, tried=(TriedValue("5", 0, "ValueError"),))
+    given = report(forecasts=(FrameForecast("Net.forward", at(20), 1, 8, (raising, WIDTH)),))
+    out = text_of(given)
+    assert "raises  /project/model.py:21" in out.replace("  " * 2, "  ")
+    assert "x.size(0) changes: the call raises ValueError with 5" in out.replace("the batch", "x.size(0)")
+    assert "mark_dynamic" not in out
+    assert "mark_dynamic" in text_of(MADE), "the same change without a trial has advice"
 
 
 def tried() -> Trials:

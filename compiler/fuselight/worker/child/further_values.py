@@ -56,7 +56,7 @@ def with_tried_values(
     again = {_key(change) for frame in state.forecasts for change in frame.changes if change.recompiles}
     wanted = sorted(
         (change for change in first.changes if _key(change) in again and further_values(change)),
-        key=lambda change: not change.is_likely,
+        key=lambda change: (not change.is_likely, len(further_values(change)) == 1),
     )
     tried: dict[int, tuple[TriedValue, ...]] = {}
     ends = time.monotonic() + _ALL_SECONDS
@@ -85,6 +85,8 @@ def further_values(change: Forecast) -> tuple[str, ...]:
         values = [int(was) + 1 + step for step in range(_VALUES)]
     elif change.kind in {ChangeKind.NUMBER, ChangeKind.ATTRIBUTE, ChangeKind.VALUE}:
         values = list(_values(was, now))
+    elif change.kind in {ChangeKind.SIZE_ONE, ChangeKind.DTYPE}:
+        values = [now]  # whether the call raises with it
     return tuple(map(str, values[:_VALUES]))
 
 

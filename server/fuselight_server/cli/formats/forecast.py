@@ -140,7 +140,8 @@ def _row(change: ExpectedChange) -> tuple[str, ...]:
     likely = "yes" if change.is_likely else "no"
     if not change.recompiles:
         return _cut(change.title), "no", likely, "-", "-", "-"
-    return _cut(change.title), "yes", likely, str(change.further_compiles), line, _cut(change.reason) or "-"
+    further = "raises" if change.raises else str(change.further_compiles)
+    return _cut(change.title), "yes", likely, further, line, _cut(change.reason) or "-"
 
 
 def _cut(text: str) -> str:
@@ -151,7 +152,9 @@ def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Trie
     likely = [
         expected_change
         for expected_change in shown
-        if expected_change.recompiles and expected_change.is_likely and expected_change.remedies
+        if expected_change.recompiles
+        and expected_change.is_likely
+        and (expected_change.remedies or expected_change.raises)
     ]
     if not likely:
         return

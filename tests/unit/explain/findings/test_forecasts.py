@@ -141,6 +141,28 @@ def test_the_cost_says_how_many_compiles(change: Forecast, cost: str, further: i
     assert (expected_change.cost, expected_change.further_compiles) == (cost, further)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        size("x.size(0)"),
+        value(ChangeKind.NUMBER, "n", "2", "3"),
+        value(ChangeKind.DTYPE, "x", "f32", "bf16"),
+        dataclasses.replace(size("x.size(0)", now=1), kind=ChangeKind.SIZE_ONE),
+    ],
+)
+def test_a_change_whose_calls_raise_has_no_advice(change: Forecast) -> None:
+    (alone,) = changes(frame(change))
+    assert alone.remedies, "the guards alone do not show it"
+    assert not alone.raises
+    (raising,) = changes(frame(tried(change, "ValueError")))
+    assert (raising.raises, raising.remedies, raising.call_changes) == (True, (), ())
+    assert lens_text([raising]) == ""
+    full = dataclasses.replace(frame(tried(change, "ValueError")), compiles=8)
+    assert changes(full)[0].cost == "the call raises ValueError with 5", "also where the limit is reached"
+    (in_part,) = changes(frame(tried(change, 1, "ValueError")))
+    assert in_part.remedies == alone.remedies, "other values are served"
+
+
 @pytest.mark.parametrize("kind", [ChangeKind.NUMBER, ChangeKind.ATTRIBUTE])
 @pytest.mark.parametrize("was", ["0.5", "-2.0", "1e-05", "inf", "nan"])
 def test_how_often_floats_compile_is_said_only_where_each_of_them_does(kind: ChangeKind, was: str) -> None:

@@ -33,17 +33,22 @@ class Limit:
         return cls(group[0].frame.limit, left, ends[context.report.fullgraph])
 
 
+def call_raises(forecast: Forecast) -> bool:
+    """Whether each call that was made with the change raised: there is nothing to compile, and nothing to advise."""
+    return bool(forecast.tried) and all(value.raised for value in forecast.tried)
+
+
 def cost_of(forecast: Forecast, limit: Limit, *, is_alone: bool = True) -> str:
     """`one more compile`, and what further values do if they were tried.
 
     `is_alone`: whether no other change has the same reason; the values are named then.
     """
+    if call_raises(forecast):
+        return f"the call raises {forecast.tried[0].raised} with {_named(forecast, forecast.tried[:1])}"
     if limit.left == 0:
         end = f"{limit.end}: " if limit.end else ""
         return f"{end}the limit of {limit.compiles} compiles is reached"
     ran = [value for value in forecast.tried if not value.raised]
-    if forecast.tried and not ran:
-        return f"the call raises {forecast.tried[0].raised} with {_named(forecast, forecast.tried[:1])}"
     raised = [value for value in forecast.tried if value.raised]
     failures = f"; {raised[0].raised} with {_named(forecast, raised)}" if raised else ""
     # One value does not show what others do. Calls are made without AOTAutograd, which fixes floats that Dynamo keeps
@@ -75,9 +80,9 @@ def _of_values(forecast: Forecast, ran: Sequence[TriedValue], limit: Limit) -> s
 
 def further_compiles(forecast: Forecast, limit: Limit) -> int:
     """How many compiles such changes can cause, as far as they were tried."""
-    ran = [value.compiles > 0 for value in forecast.tried if not value.raised]
-    if forecast.tried and not ran:
+    if call_raises(forecast):
         return 0
+    ran = [value.compiles > 0 for value in forecast.tried if not value.raised]
     if len(ran) > 1 and all(ran):
         return limit.left
     return min(limit.left, max(sum(ran), 1))

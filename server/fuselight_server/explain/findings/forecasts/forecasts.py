@@ -15,7 +15,12 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
 from fuselight_server.explain.findings.common.context import Context, is_machinery
 from fuselight_server.explain.findings.common.number_uses import uses_of
-from fuselight_server.explain.findings.forecasts.forecast_costs import Limit, cost_of, further_compiles
+from fuselight_server.explain.findings.forecasts.forecast_costs import (
+    Limit,
+    call_raises,
+    cost_of,
+    further_compiles,
+)
 from fuselight_server.explain.findings.forecasts.forecast_kinds import (
     KINDS,
     RANKS,
@@ -78,6 +83,8 @@ class ExpectedChange:
     the target passes."""
     call_changes: tuple[CallChange, ...] = ()
     """Changed calls that make it happen; none for what a call cannot change, and for modes, which have no remedy."""
+    raises: bool = False
+    """Whether each call that was made with it raised: `cost` says so, and there are no remedies."""
 
     @property
     def title(self) -> str:
@@ -215,13 +222,14 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
         remedies=_remedies(context, group[0], subject),
         first_break=first_break(context, group[0]) if forecast.recompiles else None,
         call_changes=_call_changes(context, group[0]) if forecast.recompiles else (),
+        raises=call_raises(forecast),
     )
 
 
 def _call_changes(context: Context, asked: AskedChange) -> tuple[CallChange, ...]:
     """Calls with the change; two, with two values, where each new value compiles."""
     forecast, kind = asked.change, KINDS[asked.change.kind]
-    if kind.scope is ChangeScope.MODE or not is_of_call(context, asked):
+    if kind.scope is ChangeScope.MODE or call_raises(forecast) or not is_of_call(context, asked):
         return ()
     subject = tuple(map(_words, forecast.subject))
     first = CallChange(forecast.kind, subject, forecast.now)
@@ -259,7 +267,7 @@ def _parts(parts: Sequence[FrameForecast]) -> str:
 
 def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) -> tuple[str, ...]:
     frame, forecast, kind = asked.frame, asked.change, KINDS[asked.change.kind]
-    if not forecast.recompiles:
+    if not forecast.recompiles or call_raises(forecast):
         return ()
     # Without the break, an argument has the same guard; a tensor that was computed before the break has none.
     passed = _words(forecast.source) in {_SIZE.sub(r"\g<tensor>", name) for name in subject}

@@ -123,6 +123,23 @@ def test_other_code_gets_the_answers_of_torch() -> None:
         assert torch.accelerator.current_accelerator() is None
 
 
+@pytest.mark.parametrize("name", ["has_triton", "has_triton_tma_device"])
+def test_the_reason_of_a_break_names_the_function_of_torch_that_is_asked(name: str) -> None:
+    """Not a line of the answer: a library asks for Triton in the code that it compiles."""
+    body = f"return x + torch.utils._triton.{name}()"
+    x = torch.ones(3)
+    reasons = []
+    for block in (contextlib.nullcontext(), answers_for_kernels(find("h100-sxm"), is_asked, is_asked)):
+        with block:
+            with pytest.raises(torch._dynamo.exc.Unsupported, match=f"qualname: {name}") as raised:
+                compiled(body, fullgraph=True)(x)
+            reasons.append(str(raised.value).partition("from user code")[0])
+            if len(reasons) == 2:
+                for call in (function(body), compiled(body)):
+                    torch.testing.assert_close(call(x), x + 1)
+    assert reasons[0] == reasons[1]
+
+
 def test_torch_asks_for_itself_also_where_the_program_calls_it() -> None:
     """What torch does for a GPU that it believes in, such as keeping its random state, would fail."""
     body = "with torch.random.fork_rng():\n    return x + 1 - torch.rand(3) * 0"

@@ -192,7 +192,9 @@ def _for_kernels(real: Callable[..., bool], asks: Asks, *, value: bool) -> Calla
             return value
         return real(**named)
 
-    for attribute in ("cache_clear", "cache_info"):
+    for attribute in ("cache_clear", "cache_info", "__module__", "__name__", "__qualname__"):
         if hasattr(real, attribute):
             setattr(answer, attribute, getattr(real, attribute))
+    # Dynamo ends a graph for torch's file and name, as it does without us, and traces none of our lines.
+    answer.__code__ = answer.__code__.replace(co_filename=torch.utils._triton.__file__, co_name=real.__name__)
     return answer

@@ -49,6 +49,7 @@ SIGNATURES = (
     ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.starts_line", ("self", "lineno")),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv._set_replacement", ("self", "a", "tgt", "msg")),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv.create_symbol", ("self", "val", "source", "dynamic_dim", "constraint_dim")),
+    ("torch.fx.experimental.symbolic_shapes", "uninteresting_files", ()),
 )  # fmt: skip
 
 CONSTANTS = ("torch._dynamo.output_graph", "OutputGraph.register_attr_or_module", ("self", "target"))

@@ -250,6 +250,40 @@ def test_an_index_of_a_list_is_a_number_that_the_line_fixes_and_no_relation(tmp_
     assert second.born[-1].line == got.line("parts[n]")
 
 
+def test_a_number_that_a_method_under_no_grad_fixes_is_read_on_its_line(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Schedule:
+            def __init__(self):
+                self.at, self.alphas = 0, [0.5] * 9
+
+            def scaled(self, x):
+                return x * self.alphas[self.at]
+
+            @torch.no_grad()
+            def step(self, x):
+                return self.scaled(x)
+
+        schedule = Schedule()
+        step = torch.compile(schedule.step)
+
+        def main():
+            for at in range(4):
+                schedule.at = at
+                step(torch.ones(2))
+        """,
+    )
+    nearest = [again.entries[0].failures[0] for again in got.parts.recompiles]
+    assert [failure.difference.rpartition(" was ")[2] for failure in nearest] == [
+        "0, now 1",
+        "1, now 2",
+        "2, now 3",
+    ]
+    assert {failure.born[-1].line for failure in nearest} == {got.line("self.alphas[self.at]")}
+    assert "fuselight" not in "".join(reason for again in got.parts.recompiles for reason in again.reasons)
+
+
 def test_another_backend_is_reported_as_such(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415
 

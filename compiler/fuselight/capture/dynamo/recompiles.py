@@ -20,7 +20,7 @@ from fuselight.capture.dynamo import guard_differences, stacks, value_words
 from fuselight.capture.dynamo.guards import Births
 from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.shared import torch_texts
-from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Stack
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Stack, is_installed
 
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
 _RANGE = re.compile(r"-?\d+ <= (?P<value>.+) <= (?P<high>-?\d+)$")
@@ -412,11 +412,9 @@ def _leaf_failures(
     for part, text in parts.items():
         kind = type(leaf).__name__
         # a source's own stack goes down from the user's line; the comment has its innermost place alone
-        born = (
-            table.by_code.get(part)
-            or table.by_source.get(source.removesuffix(".__code__"))
-            or born_in_comment(text, table.paths, is_above=reader.is_above(part))
-        )
+        born = table.by_code.get(part) or table.by_source.get(source.removesuffix(".__code__")) or ()
+        if all(is_installed(place.path) for place in born):  # none, or a wrapper alone, such as torch.no_grad
+            born = (*born, *born_in_comment(text, table.paths, is_above=reader.is_above(part)))
         specialized = guard_differences.new_attribute(part)
         if not source:
             specialized = guard_differences.specialized_number(part) or guard_differences.strided_tensor(part)

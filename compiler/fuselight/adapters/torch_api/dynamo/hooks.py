@@ -302,9 +302,20 @@ def _listen_to_symbols(installed: _Installed) -> None:
             installed.tell("symbols", listener.symbol_fixed, self, a, tgt, msg)
         return real(self, a, tgt, msg, *args, **kwargs)
 
-    shape_env = torch.fx.experimental.symbolic_shapes.ShapeEnv
-    installed.replace("symbols", shape_env, "create_symbol", create_symbol)
-    installed.replace("specializations", shape_env, "_set_replacement", set_replacement)
+    files: set[str] = set()
+
+    def uninteresting_files(real: Callable[..., Any]) -> set[str]:
+        if not files:
+            files.update(real(), _OWN_FILES)  # else torch names these wrappers as what fixed a size
+        return files
+
+    shapes = torch.fx.experimental.symbolic_shapes
+    installed.replace("symbols", shapes.ShapeEnv, "create_symbol", create_symbol)
+    installed.replace("specializations", shapes.ShapeEnv, "_set_replacement", set_replacement)
+    installed.replace("lines of guards", shapes, "uninteresting_files", uninteresting_files)
+
+
+_OWN_FILES = {__file__, wrapped.__globals__["__file__"]}
 
 
 def _listen_to_graphs(installed: _Installed) -> None:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.place import LineNumber
 
+_PARTS = 3
+"""Of the place of a function: its file, its `def` line and its last line."""
+
 
 class CureKind(str, enum.Enum):
     """What a cure changes."""
@@ -39,6 +42,8 @@ class CureKind(str, enum.Enum):
     """A normal tensor that is passed in inference mode was created in it."""
     NUMBER = "number"
     """A number of NumPy, which compiled code has as a tensor, is passed as one of Python."""
+    OUTSIDE = "outside"
+    """A function that compiled code calls is left out of it."""
 
 
 class CureGoal(str, enum.Enum):
@@ -68,7 +73,7 @@ class CallCure:
     dimension, as `x.size(0)`; empty for an argument of torch.compile, a setting and a first call."""
     value: str = ""
     """`True` or `None` for `dynamic`; the number for `recompile_limit`; settings and their values, as JSON; the dtype,
-    as `f32`."""
+    as `f32`; of a function that is left out, its file, its `def` line and its last line, as `net.py:12:20`."""
     goal: CureGoal = CureGoal.COMPILES
     outer_path: str = ""
     """File of the function whose calls change, where that is another one, which leads to the one that was compiled
@@ -86,6 +91,15 @@ class CallCure:
     def changes(self) -> tuple[CallCure, ...]:
         """Each of them as a cure of its own."""
         return (replace(self, also=()), *self.also) if self.also else (self,)
+
+    @property
+    def left_out(self) -> tuple[str, int, int]:
+        """File, first and last line of the function that it leaves out of compiled code; lines 0 if it leaves none."""
+        parts = self.value.rsplit(":", 2) if self.kind is CureKind.OUTSIDE else ()
+        path, *lines = (
+            parts if len(parts) == _PARTS and all(map(str.isdecimal, parts[1:])) else ("", "0", "0")
+        )
+        return path, int(lines[0]), int(lines[1])
 
     @property
     def settings(self) -> dict[str, object]:

@@ -25,6 +25,7 @@ from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.adapters.torch_api.tensor_uses import heard_uses
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, UnfitValueError, cured_call
+from fuselight.capture.calls.left_out import leave_out
 from fuselight.capture.calls.reachable_objects import MethodOwners, reached_objects, state_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
@@ -211,14 +212,7 @@ class CureTrialRun(RequestResult):
         for part in cure.changes if cure is not None and not self._refused else ():
             if part.kind is CureKind.FIRST_CALL and not self._changed and self._is_meant(part, function):
                 self._call_first(function, compiled, args, kwargs)
-            if not part.subjects or not self._is_meant(part, function):
-                continue
-            try:
-                args, kwargs, is_changed = cured_call(part, function, args, kwargs, self._owners)
-            except CureError as why:
-                self._refused, self._is_unfit = str(why), isinstance(why, UnfitValueError)
-            else:
-                self._changed += is_changed
+            args, kwargs = self._changed_call(part, function, args, kwargs)
         outputs = compiled(*args, **kwargs)
         if len(self._results) < _MAX_RESULTS:
             self._results.append(_sums(outputs))
@@ -226,6 +220,20 @@ class CureTrialRun(RequestResult):
             self._state.update(_state_after(function, args, kwargs, tensors))
             self._kept = _sums(tensors)
         return outputs
+
+    def _changed_call(
+        self, part: CallCure, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call with one change."""
+        try:
+            if part.kind is CureKind.OUTSIDE:
+                self._changed += not self._changed and leave_out(part)
+            elif part.subjects and self._is_meant(part, function):
+                args, kwargs, is_changed = cured_call(part, function, args, kwargs, self._owners)
+                self._changed += is_changed
+        except CureError as why:
+            self._refused, self._is_unfit = str(why), isinstance(why, UnfitValueError)
+        return args, kwargs
 
     def _call_first(
         self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -248,3 +248,61 @@ def test_a_change_that_does_not_cure_says_what_the_function_is_compiled_again_fo
     assert trial_of(dynamic, run(3), cured).refused == words
     elsewhere = replace(dynamic, line=DEF.line + 1)
     assert "as x.size" not in trial_of(elsewhere, run(3), cured).refused
+
+
+INNER = replace(BREAK, ids=("GB0098",), stack=(at(21),))
+
+
+@pytest.mark.parametrize(
+    ("cured", "refused"),
+    [
+        (run(1, lines=LINES[:1], breaks=(INNER,)), ""),
+        (run(3, lines=LINES[:1], breaks=(INNER,)), "still 3 compiles"),
+        (run(1, lines=LINES[1:], breaks=(INNER,)), "line 21 then runs outside of graphs"),
+        (run(1, lines=LINES[:1], breaks=(BREAK,)), "breaks the graph on line 22"),
+        (run(1, lines=LINES[:1], breaks=(INNER,), not_compiled=(EAGER,)), "`helper` is then not compiled"),
+    ],
+)
+def test_a_function_that_is_left_out_takes_its_lines_and_one_break_and_nothing_else(
+    cured: Report, refused: str
+) -> None:
+    cure = CallCure(CureKind.OUTSIDE, DEF.path, DEF.line, value=f"{FILE}:22:23")
+    assert refused in trial_of(cure, run(3), cured).refused
+    assert trial_of(cure, run(3), cured).cures is not bool(refused)
+
+
+SOURCE = {
+    20: "    def forward(self, x):",
+    21: "        return self.outer(x)",
+    30: "    def outer(self, x):",
+    31: "        return self.inner(x)",
+    40: "    def inner(self, x):",
+    41: "        return x * self.table[self.limit]",
+}
+BORN = (at(21, function="forward"), at(31, function="outer"), at(41, function="inner"))
+
+
+def _left_out(report: Report) -> tuple[list[CallCure], tuple[str, ...]]:
+    (finding,) = findings(report, read_line=lambda _path, line: SOURCE.get(line, ""))
+    return [cure for cure in finding.cures if cure.kind is CureKind.OUTSIDE], finding.hints
+
+
+def test_functions_are_left_out_last_and_the_innermost_first() -> None:
+    given = replace(run(3), recompiles=(again(number(born=BORN)),))
+    assert _left_out(given)[0] == [], "what else may help is tried first"
+    (first,) = findings(given, read_line=lambda _path, line: SOURCE.get(line, ""))
+    tried = tuple(CureTrial(cure, 3, 3, "there are still 3 compiles") for cure in first.cures)
+    given = replace(given, trials=tried)
+    (inner,), hints = _left_out(given)
+    assert inner.left_out == (FILE, 40, 41)
+    assert not any("torch.compiler.disable" in hint for hint in hints), "it was not tried"
+    given = replace(given, trials=(*tried, CureTrial(inner, 3, 3, "there are still 3 compiles")))
+    (_, outer), _ = _left_out(given)
+    assert outer.left_out == (FILE, 30, 31)
+    cured = replace(given, trials=(*given.trials, CureTrial(outer, 3, 1)))
+    assert any("above the `def` of `outer` (tried: 3 → 1 compiles)" in hint for hint in _left_out(cured)[1])
+    assert not any(hint.startswith("Expect") for hint in _left_out(cured)[1])
+    refused = replace(given, trials=(*given.trials, CureTrial(outer, 3, 3, "there are still 3 compiles")))
+    assert len(_left_out(refused)[0]) == 2, "the compiled function itself is not left out"
+    helped = replace(given, trials=(*tried[1:], CureTrial(tried[0].cure, 3, 1)))
+    assert _left_out(helped)[0] == []

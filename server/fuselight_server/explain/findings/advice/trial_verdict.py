@@ -29,6 +29,7 @@ from fuselight.shared.report import (
     NotCompiledKind,
     Recompile,
     Report,
+    Stack,
     TrialCounts,
     is_installed,
 )
@@ -233,7 +234,7 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     if CureKind.NUMBER in {part.kind for part in cure.changes}:
         return  # what is calculated of numbers alone is in no graph
     after, once = _line_runs(cured, new), _lines_of_first_compiles(cure, without)
-    left_out = next((part for part in cure.changes if IGNORED in part.settings), None)
+    left_out = next((part for part in cure.changes if IGNORED in part.settings or part.left_out[1]), None)
     for line, count in _line_runs(without, old, left_out).items():
         if after[line] < count and line not in once:
             yield f"{_shown(cure, line)} then runs outside of graphs{_for_limit(cured)}"
@@ -383,13 +384,24 @@ def _uncompiled(cure: CallCure, without: Report, cured: Report, uncovered: Seque
         is_moved = (
             cure.goal is CureGoal.BREAKS and function not in own and after[function] <= before[function]
         )
-        if item.stack and _innermost(item) not in places and not is_moved:
+        is_asked = CureKind.OUTSIDE in {part.kind for part in cure.changes} and item.ids[:1] in _OF_LEFT_OUT
+        if item.stack and _innermost(item) not in places and not is_moved and not is_asked:
             yield f"{_OTHER_BREAK}{_shown(cure, (item.stack[-1].path, item.stack[-1].line))}"
     eager = {(item.location.path, item.location.line) for item in without.not_compiled}
     for uncompiled in cured.not_compiled:
         place = uncompiled.location
         if uncompiled.kind not in _LIMITS and (place.path, place.line) not in eager:
             yield f"`{uncompiled.function}` is then not compiled"
+
+
+_OF_LEFT_OUT = (("GB0098",), ("GB0099",))
+"""What torch says of a call of a function that is left out of compiled code."""
+
+
+def is_inside(stack: Stack, cure: CallCure | None) -> bool:
+    """Whether a line runs in the function that a cure leaves out, or in what that calls."""
+    path, first, last = cure.left_out if cure is not None else ("", 0, 0)
+    return any(place.path == path and first <= place.line <= last for place in stack)
 
 
 def _outermost(item: Break) -> tuple[str, str] | None:
@@ -479,10 +491,11 @@ def _shown(cure: CallCure, line: Line) -> str:
 def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = None) -> Counter[Line]:
     """How many operators of each line ran inside graphs, without those that pass on a number that torch made dynamic.
 
-    `left_out`: the change that leaves out a call on its line; the lines that only this call leads to do not count.
+    `left_out`: the change that leaves out a call on its line, or a function; the lines that only this call leads to,
+    or that the function runs, do not count.
     """
     runs: Counter[Line] = Counter()
-    without = (left_out.path, left_out.line) if left_out is not None else None
+    without = (left_out.path, left_out.line) if left_out is not None and left_out.settings else None
     for compiled in report.compiles:
         if without in {(place.path, place.line) for place in compiled.caller}:
             continue
@@ -495,6 +508,6 @@ def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = 
                 read = line  # the sizes of a tensor, and each of them
                 continue
             read = None
-            if stack and target not in _OF_DYNAMIC_FLOATS:
+            if stack and target not in _OF_DYNAMIC_FLOATS and not is_inside(stack, left_out):
                 runs[stack[-1].path, stack[-1].line] += counts.graph_runs.get(compiled.id, 0)
     return runs

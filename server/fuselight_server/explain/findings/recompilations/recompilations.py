@@ -60,6 +60,7 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     read_elsewhere,
     static_call,
 )
+from fuselight_server.explain.findings.recompilations.left_out import without_function
 from fuselight_server.explain.findings.recompilations.own_state import state_step
 from fuselight_server.explain.findings.recompilations.recompilation_groups import (
     RecompilationGroup,
@@ -174,6 +175,9 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
     before = root_break(context, recompilation, failure)
     cures = worded(candidates) if candidates and is_first else cures
     remedies = with_joint_changes(remedies, cures, context.trials)
+    if all(cure in context.trials for cure in cures):
+        remedies, more = without_function(context, recompilation, failure, remedies)
+        cures = (*cures, *more)
     return context.finding(
         "FL201",
         f"recompiled: {difference}",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from fuselight.shared.report import CallCure
+from fuselight.shared.report import CallCure, CureGoal
 
 NO_CALL = "no call could be changed so"
 """Why a trial shows nothing: the value that it changes is in no call."""
@@ -62,8 +62,6 @@ class FindingRemedy:
     """Whether Fuselight can write it."""
     changes_behavior: bool = False
     """Of a fix: whether it changes random numbers, what is printed, or exceptions; `cost` says what."""
-    is_torchs: bool = False
-    """Whether PyTorch says it."""
     left: tuple[int, ...] = ()
     """What its run left, to order changes of one state: the smaller, the better; empty if no run is known."""
     values: tuple[str, ...] = ()
@@ -93,8 +91,7 @@ class FindingRemedy:
         elif self.state is RemedyState.VERIFIED:
             text = f"{text} (verified: {', '.join(filter(None, (self.counts, self.why)))})"
         elif self.state is RemedyState.NOT_TRIED and self.why:
-            state = "verified" if self.why.startswith(IN_A_TRIAL) or self.is_unproven else "tried"
-            text = f"{text} (not {state}: {self.why})"
+            text = f"{text} (not {'verified' if self.is_unproven else 'tried'}: {self.why})"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:
@@ -102,9 +99,25 @@ class FindingRemedy:
         return f"For {self.about}: {text}" if self.about else text
 
     @property
+    def has_moved_break(self) -> bool:
+        """Whether a trial refused it for another break, so that a verification alone can say what it is worth."""
+        return self.why.startswith(IN_A_TRIAL)
+
+    @property
+    def is_of_break(self) -> bool:
+        """Whether its trial was made against a graph break."""
+        return self.cure is not None and self.cure.goal is CureGoal.BREAKS
+
+    @property
     def reason(self) -> str:
         """Of what is refused: `tried and refused: gradients differ`, or `no fix is offered: ...` without a run."""
-        return f"{'tried and refused' if self.is_fix else 'no fix is offered'}: {self.why}"
+        why = self.why.removeprefix(IN_A_TRIAL)
+        return f"{'tried and refused' if self.was_tried else 'no fix is offered'}: {why}"
+
+    @property
+    def was_tried(self) -> bool:
+        """Of what is refused: whether a run refused it, and not a fact of the code."""
+        return self.is_fix or self.cure is not None
 
     def as_data(self) -> dict[str, str | bool]:
         """The entry as plain data (docs/report.md)."""
@@ -133,27 +146,25 @@ class FindingRemedy:
         )
 
 
-def advice(texts: Iterable[str], *, torchs: int = 0) -> tuple[FindingRemedy, ...]:
-    """Words as remedies; the last `torchs` of them are PyTorch's."""
-    texts = tuple(texts)
-    ours = len(texts) - torchs
-    return tuple(FindingRemedy(text, is_torchs=number >= ours) for number, text in enumerate(texts))
+def advice(texts: Iterable[str]) -> tuple[FindingRemedy, ...]:
+    """Words as remedies."""
+    return tuple(map(FindingRemedy, texts))
 
 
 _RANKS = {RemedyState.VERIFIED: 0, RemedyState.TRIED: 1, RemedyState.REFUSED: 5}
 
 
 def in_order(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The entries by what is known of them: what was verified, what was tried, fixes, advice, PyTorch's, refused.
+    """The entries by what is known of them: what was verified, what was tried, fixes, advice, refused.
 
-    What could not be tried comes with PyTorch's. Of what was verified, the one comes first that leaves the least,
+    What could not be tried comes after advice. Of what was verified, the one comes first that leaves the least,
     and so of what was tried.
     """
     return tuple(sorted(dict.fromkeys(remedies), key=_rank))
 
 
 def _rank(remedy: FindingRemedy) -> tuple[int, tuple[int, ...]]:
-    is_last = remedy.is_torchs or (remedy.state is RemedyState.NOT_TRIED and remedy.why)
+    is_last = remedy.state is RemedyState.NOT_TRIED and remedy.why
     usual = 4 if is_last else 2 if remedy.is_fix else 3
     is_known = remedy.state in {RemedyState.VERIFIED, RemedyState.TRIED}
     return _RANKS.get(remedy.state, usual), remedy.left if is_known else ()
@@ -165,19 +176,29 @@ def advised(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
 
 
 def refused_fixes(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The fixes that are refused, without what only a trial refused."""
+    """The changes that are refused; those against a recompilation that only a trial refused are left out.
+
+    So is what a trial refused against a graph break, if another change helps.
+    """
+    remedies = tuple(remedies)
+    helps = any(remedy.state in {RemedyState.VERIFIED, RemedyState.TRIED} for remedy in remedies)
     refused = (remedy for remedy in remedies if remedy.state is RemedyState.REFUSED)
-    return tuple(remedy for remedy in refused if remedy.is_fix or not remedy.counts)
+    named = [
+        remedy
+        for remedy in refused
+        if remedy.is_fix or not remedy.counts or (remedy.is_of_break and not helps)
+    ]
+    return (*named, *(remedy for remedy in remedies if remedy.has_moved_break and not helps))
 
 
 def refusals(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
-    """Why fixes are refused: `Use torch.where: tried and refused: gradients differ`. Trials alone are not named.
+    """Why changes are refused: `Use torch.where: tried and refused: gradients differ`.
 
     Of several that one fact of the code refuses without a run, the first says it.
     """
     first: dict[object, str] = {}
     for remedy in refused_fixes(remedies):
-        key = (remedy.text, remedy.reason) if remedy.is_fix else remedy.reason
+        key = (remedy.text, remedy.reason) if remedy.was_tried else remedy.reason
         first.setdefault(key, f"{remedy.text}: {remedy.reason}")
     return tuple(first.values())
 
@@ -188,7 +209,7 @@ def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:
     values = {remedy.about for remedy in pending if remedy.cure is not None}
     for remedy in remedies:
         is_early = remedy.about in values and _ONE_FOR_EACH.match(remedy.text)
-        if remedy.state is RemedyState.REFUSED or remedy.is_pending or is_early:
+        if remedy.state is RemedyState.REFUSED or remedy.is_pending or remedy.has_moved_break or is_early:
             continue
         is_leading = before is None or before.about != remedy.about
         text = (replace(remedy, text=_without_or(remedy.text)) if is_leading else remedy).words()

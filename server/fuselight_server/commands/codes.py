@@ -57,7 +57,7 @@ def _executable(python: str | None, project: Path) -> str | None:
 
 def _break_page(code: str, link: str, executable: str | None) -> CodePage:
     known = registered_break(code, executable) if executable is not None else None
-    words = registered_words(code, *((known.type, known.explanation, known.hints) if known else ("", "", ())))
+    words = registered_words(code, *((known.type, known.explanation) if known else ("", "")))
     if words is None:
         return CodePage(code, "", link, "")
     return CodePage(code, words.title, link, "\n".join(_break_lines(words, known)))

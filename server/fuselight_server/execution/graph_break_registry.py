@@ -26,7 +26,6 @@ class RegisteredBreak:
 
     type: str
     explanation: str
-    hints: tuple[str, ...]
 
 
 def registered_break(gb_id: str, executable: str) -> RegisteredBreak | None:
@@ -35,12 +34,7 @@ def registered_break(gb_id: str, executable: str) -> RegisteredBreak | None:
     entry = entries[0] if isinstance(entries, list) and entries else None  # the newest
     if not isinstance(entry, dict):
         return None
-    hints = entry.get("Hints")
-    return RegisteredBreak(
-        _text(entry.get("Gb_type")),
-        _text(entry.get("Explanation")),
-        tuple(filter(None, map(_text, hints))) if isinstance(hints, list) else (),
-    )
+    return RegisteredBreak(_text(entry.get("Gb_type")), _text(entry.get("Explanation")))
 
 
 def _text(value: object) -> str:

@@ -117,11 +117,6 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     longer = dataclasses.replace(finding, message="graph break.\n\nAnd what it means.")
     assert "\n\nAnd what it means.\n\n" in explain(ExplainedFinding(longer, edited=False))
     assert "graph break" not in explain(ExplainedFinding(longer, edited=False))
-    torchs = "For a logging function (e.g. `print`), set the list. Another sentence."
-    hinted = dataclasses.replace(finding, remedies=advice(("Take it out.", torchs), torchs=1))
-    shown = explain(ExplainedFinding(hinted, edited=False))
-    assert "`print`), set the list." in shown, "no sentence ends after e.g."
-    assert "Another sentence" not in shown
 
 
 def test_a_trace_through_a_library_is_folded_to_its_innermost_and_the_user_frame() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, advised
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, advised, refusals
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.known_fixes import keep_verified
 from fuselight_server.editor.session.fix_attempts import FixAttempts
@@ -150,22 +150,29 @@ def test_two_changes_of_a_kind_are_two_remedies(
 
 
 @pytest.mark.parametrize(
-    ("goal", "words"),
+    ("goal", "why"),
     [
-        (CureGoal.BREAKS, ("Compile with it (not verified: in a trial it breaks the graph on line 9)",)),
-        (CureGoal.COMPILES, ()),
+        (CureGoal.BREAKS, "it breaks the graph on line 9"),
+        (CureGoal.BREAKS, "the line breaks the graph all the same"),
+        (CureGoal.COMPILES, "there are still 3 compiles"),
     ],
-    ids=["break", "recompilation"],
+    ids=["moved", "in vain", "recompilation"],
 )
-def test_a_change_that_moves_a_break_may_be_progress_for_a_break_alone(
-    goal: CureGoal, words: tuple[str, ...]
+@pytest.mark.parametrize("has_fix", [True, False], ids=["fix", "setting"])
+def test_a_change_that_moves_a_break_is_no_advice_and_is_named_with_the_next_line(
+    goal: CureGoal, why: str, *, has_fix: bool
 ) -> None:
+    """A fix of it is verified all the same: code that ran in eager mode may be compiled now."""
     dynamic = cure(CureKind.DYNAMIC, value="True", goal=goal)
     fix = of_candidate(Remedy("dynamic", "Compile with it", FixClass.EXACT, {"/w/net.py": "new"}))
-    refusal = CureTrial(dynamic, 3, 1, refused="it breaks the graph on line 9")
-    (moved,) = tried_remedies([TriedAdvice("Compile with it", dynamic)], {dynamic: refusal})
-    entries = with_fixes(replace(FINDING, remedies=(moved,)), (fix,)).remedies
-    assert advised(entries) == words
+    refusal = CureTrial(dynamic, 3, 1, refused=why)
+    (refused,) = tried_remedies([TriedAdvice("Compile with it", dynamic)], {dynamic: refusal})
+    entries = with_fixes(replace(FINDING, remedies=(refused,)), (fix,) if has_fix else ()).remedies
+    assert advised(entries) == ()
+    is_named = has_fix or goal is CureGoal.BREAKS
+    assert refusals(entries) == ((f"Compile with it: tried and refused: {why}",) if is_named else ())
+    helps = FindingRemedy("Use torch.where", RemedyState.TRIED)
+    assert len(refusals([helps, *entries])) == (has_fix and entries[0].state is RemedyState.REFUSED)
 
 
 def test_verdicts_of_two_columns_are_kept_apart() -> None:

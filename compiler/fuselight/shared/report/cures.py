@@ -44,6 +44,8 @@ class CureKind(str, enum.Enum):
     """A number of NumPy, which compiled code has as a tensor, is passed as one of Python."""
     OUTSIDE = "outside"
     """A function that compiled code calls is left out of it."""
+    EAGER = "eager"
+    """Each call is made without torch.compile, which shows whether it fails there, too."""
 
 
 class CureGoal(str, enum.Enum):

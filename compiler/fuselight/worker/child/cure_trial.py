@@ -213,7 +213,7 @@ class CureTrialRun(RequestResult):
             if part.kind is CureKind.FIRST_CALL and not self._changed and self._is_meant(part, function):
                 self._call_first(function, compiled, args, kwargs)
             args, kwargs = self._changed_call(part, function, args, kwargs)
-        outputs = compiled(*args, **kwargs)
+        outputs = self._outputs(compiled, args, kwargs)
         if len(self._results) < _MAX_RESULTS:
             self._results.append(_sums(outputs))
             tensors: list[torch.Tensor] = []
@@ -234,6 +234,13 @@ class CureTrialRun(RequestResult):
         except CureError as why:
             self._refused, self._is_unfit = str(why), isinstance(why, UnfitValueError)
         return args, kwargs
+
+    def _outputs(self, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._trial.cure is None or self._trial.cure.kind is not CureKind.EAGER:
+            return compiled(*args, **kwargs)
+        self._changed += 1
+        with torch.compiler.set_stance("force_eager"):
+            return compiled(*args, **kwargs)
 
     def _call_first(
         self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -104,7 +104,7 @@ def _advice(outcome: FixOutcome) -> Iterator[str]:
     """
     for finding in outcome.findings:
         tried = [remedy for remedy in finding.remedies if remedy.state is RemedyState.TRIED]
-        others = [remedy for remedy in finding.remedies if not (remedy.is_fix or remedy.is_torchs)]
+        others = [remedy for remedy in finding.remedies if not remedy.is_fix]
         pending = [remedy for remedy in others if remedy.is_pending]
         if not pending and (count := outcome.checked.untried(finding)):
             untried = f"{format_count(count, 'possible change')} {'are' if count > 1 else 'is'} not tried yet"

@@ -1,18 +1,17 @@
 """A finding in a hover: what to do first, for all findings of the line, then what happened.
 
-A hover shows some ten lines; the rest is out of sight. Invariant: a verified fix comes before advice, ours before
-PyTorch's, which is cut to a sentence where there is any of ours. Advice that was tried and refused is not repeated.
+A hover shows some ten lines; the rest is out of sight. Invariant: a verified fix comes before advice, and what was
+tried and refused is no advice.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuselight_server.base.finding import Finding
-from fuselight_server.base.formatting import format_count, format_target
+from fuselight_server.base.formatting import format_target
 from fuselight_server.base.markdown import code_block, code_span, link, plain
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, refusals
 from fuselight_server.editor.results.input_lines import inputs_line, target_named
@@ -25,10 +24,7 @@ from fuselight_server.explain.findings.common.text import compose, sentence
 _MAX_FIXES = 2
 """Fixes of a finding that are named before they are verified."""
 _MAX_REFUSED = 3
-_MAX_OF_TORCH = 2
-"""Hints of PyTorch that our own advice replaces."""
-_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)\. ")
-_SHORT = 160
+"""Changes that did not help, of a finding."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +132,7 @@ def _to_do(shown: ExplainedFinding) -> list[str]:
     fixes = [remedy for remedy in shown.finding.remedies if remedy.is_fix]
     states = {remedy.state for remedy in fixes}
     parts += _fixes(shown.finding)
-    mine, torchs = _hints(shown.finding)
-    is_answered = RemedyState.VERIFIED in states or states == {RemedyState.REFUSED}
-    parts.append(_rendered(compose(hints=mine or (() if is_answered else torchs[:_MAX_OF_TORCH]))))
+    parts.append(_rendered(compose(hints=_hints(shown.finding))))
     if RemedyState.VERIFIED not in states and not shown.edited and shown.finding.same_as is None:
         parts += _example(shown)
     return [part for part in parts if part]
@@ -175,7 +169,6 @@ def _details(shown: ExplainedFinding) -> list[str]:
     cost, hints = compose(cost=finding.cost), compose(hints=finding.hints)
     parts = [cost if cost in happened else ""]
     parts += [text.strip() for text in happened.replace(hints, "").replace(cost, "").split("\n\n")]
-    parts.append(_folded_torch_hints(shown))
     if finding.gb_ids:
         parts.append(f"Related: {', '.join(finding.gb_ids)}")
     source = [
@@ -187,37 +180,13 @@ def _details(shown: ExplainedFinding) -> list[str]:
     return [*(_rendered(part) for part in parts if part), ran]
 
 
-def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The hints of a finding: ours, and PyTorch's."""
-    words = [
+def _hints(finding: Finding) -> tuple[str, ...]:
+    """The hints of a finding besides its fixes."""
+    return advised(
         remedy
         for remedy in finding.remedies
         if not _is_untried_fix(remedy) and remedy.state is not RemedyState.VERIFIED
-    ]
-    ours, torchs = (
-        [remedy for remedy in words if remedy.is_torchs is is_torchs] for is_torchs in (False, True)
     )
-    return advised(ours), advised(torchs)
-
-
-def _folded_torch_hints(shown: ExplainedFinding) -> str:
-    """What PyTorch advises, in a sentence where other advice stands first; the report has the rest."""
-    mine, torchs = _hints(shown.finding)
-    is_advice = not mine and not any(
-        remedy.is_fix and remedy.state in {RemedyState.VERIFIED, RemedyState.REFUSED}
-        for remedy in shown.finding.remedies
-    )
-    given = _MAX_OF_TORCH if is_advice else 1
-    first = "" if is_advice or not torchs else f"PyTorch: {sentence(_shortened(torchs[0]))}"
-    others = format_count(len(torchs) - given, "more hint") if len(torchs) > given else ""
-    return f"{first} The report has {others} of PyTorch.".strip() if others else first
-
-
-def _shortened(hint: str) -> str:
-    """The first sentence of a hint."""
-    first, *others = _SENTENCE_END.split(hint, maxsplit=1)
-    text = f"{first}." if others else first
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _rendered(text: str) -> str:

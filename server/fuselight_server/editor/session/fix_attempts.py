@@ -61,19 +61,19 @@ class FixAttempts:
         if not self._has_fixes(result):
             return ()
         of_findings = await self._offers.of_findings(result)
-        listed = [
-            (finding, entry)
+        refused = [
+            RefusedFix(finding, entry)
             for finding, line_fixes in of_findings
-            for entry in self.with_fixes(finding, line_fixes).remedies
+            for entry in refused_fixes(self.with_fixes(finding, line_fixes).remedies)
         ]
         ids = {offer.id for _, line_fixes in of_findings for offer in line_fixes.offers}
         # What a job compiled again has a fix too, and is in no report.
-        listed += [
-            (offer.finding, of_attempt(attempt))
+        refused += [
+            RefusedFix(offer.finding, entry)
             for offer, attempt in self._tried(result)
             if offer.id not in ids
+            for entry in refused_fixes((of_attempt(attempt),))
         ]
-        refused = [RefusedFix(finding, entry) for finding, entry in listed if refused_fixes((entry,))]
         return tuple(sorted(refused, key=lambda fix: (fix.finding.span.path, fix.finding.span.line)))
 
     async def refused_fixes_soon(

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 
 from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import (
+    CallCure,
     Culprit,
+    CureKind,
+    CureTrial,
     EagerHandler,
     Failure,
     Location,
@@ -61,6 +64,7 @@ _BY_CULPRIT = {
 }
 
 _DISABLE = "Put torch.compiler.disable on the function"
+_WORKS = f"{_DISABLE}: without torch.compile, the program goes on here (tried)"
 _NEXT = {
     "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
     "FL402": (
@@ -172,6 +176,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     words = failure_words(context, failure) if code == "FL404" else None
     steps = words.hints if words is not None else ()
     related = [*holding_lines(failure), *context.trail(failure.stack, without=home, verb="in")]
+    eager = _eager_cure(failure, home) if code == "FL401" else None
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
     if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
@@ -183,7 +188,12 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         words.text if words is not None else held_in_words(failure),
         at=home or directive,
         call=failure.call,
-        hints=(*_settings_without(context, failure), *steps, _next_step(context, code, failure)),
+        hints=(
+            *_settings_without(context, failure),
+            *steps,
+            _next_step(context, code, failure, context.trials.get(eager) if eager is not None else None),
+        ),
+        cures=(eager,) if eager is not None else (),
         related=tuple(related),
         # Editors list no hints, and the user has asked for this run.
         severity=Severity.INFORMATION if code == "FL502" else None,
@@ -192,6 +202,12 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         fixes=("insert_inputs",) if code == "FL502" else (),
         data=(("target", context.report.target.name),) if code == "FL502" else (),
     )
+
+
+def _eager_cure(failure: Failure, home: Location | None) -> CallCure | None:
+    """What tells whether a compiled call of a program fails without torch.compile, too; None for all other failures."""
+    is_compiled = failure.phase == "main" and failure.kind == "exception" and "_dynamo" in failure.traceback
+    return CallCure(CureKind.EAGER, home.path, home.line) if is_compiled and home is not None else None
 
 
 def _settings_without(context: Context, failure: Failure) -> Iterator[FindingRemedy]:
@@ -315,8 +331,8 @@ def _uncompiled(context: Context, failure: Failure, at: Location) -> str:
     return f"call {name} without torch.compile" if is_outermost else ""
 
 
-def _next_step(context: Context, code: str, failure: Failure) -> str:
-    """What to do: the worker's own words where it has some."""
+def _next_step(context: Context, code: str, failure: Failure, eager: CureTrial | None = None) -> str:
+    """What to do: the worker's own words where it has some. `eager`: the program without torch.compile."""
     missing = _MODULE.search(failure.message) if _lacks_a_module(failure) else None
     if missing is not None:
         where = context.report.versions.executable or "this interpreter"
@@ -324,6 +340,8 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
     step = plain(failure.next_step) or _NEXT[code]
+    if eager is not None and eager.is_made:
+        step = _WORKS if eager.cures else f"Correct the code: without torch.compile, {eager.refused} (tried)"
     called = _called_of_a_library(context, failure) if _DISABLE in step else None
     frame = context.innermost_user_frame(failure.stack)
     if (

@@ -149,5 +149,5 @@ def _left(
     )
     is_refused = is_all and finding.code.startswith(BREAKS)
     for remedy in remedies:
-        if remedy.state is not RemedyState.ADVICE or remedy.is_torchs or not is_refused:
+        if remedy.state is not RemedyState.ADVICE or not is_refused:
             yield remedy

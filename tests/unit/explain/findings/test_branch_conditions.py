@@ -11,7 +11,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from tests.support.recompilations import again, failed
 from tests.support.reports import VERSIONS, at, broken, report
-from tests.unit.explain.findings.test_branch_advice import OPERATORS, TORCHS, body_of, finding_of
+from tests.unit.explain.findings.test_branch_advice import TORCHS, body_of, finding_of
 
 
 def broken_at(source: str, named: str, python: str = "3.11.7") -> tuple[str, Finding]:
@@ -44,13 +44,6 @@ def test_the_operand_that_is_a_tensor_is_underlined(
 ) -> None:
     shown, _ = broken_at(f"if {test}:\n    return x + 1\nreturn x", named, python)
     assert shown == underlined
-
-
-def test_the_note_on_operators_needs_two_tensors() -> None:
-    """`(keep is None) | x.all()` fails for None."""
-    _, single = broken_at("if keep is None or x.all():\n    return x + 1\nreturn x", "keep is None")
-    _, both = broken_at("if x.isnan().any() or x.all():\n    return x + 1\nreturn x", "x.isnan().any()")
-    assert (OPERATORS in single.hints, OPERATORS in both.hints) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.report import Break, Compile, Frame, Graph, Location, Outcome
+from fuselight.shared.report import Break, Location
 from fuselight_server.base.finding import Severity
 from fuselight_server.explain.findings import findings, fold
 from tests.support.breaks import FORWARD, HELPER
@@ -280,19 +280,3 @@ def test_graph_breaks_in_one_loop_are_named_together(second: int, *, is_told: bo
     texts = f"{first.message} {other.message}"
     assert ("the graph breaks on lines 22 and 23 are in loops: all of them have to go" in texts) is is_told
     assert ("this line is called in the same loop as line 22" in texts) is is_told
-
-
-def test_the_step_for_any_break_says_what_it_leaves_to_eager_mode_besides_the_line() -> None:
-    place = at(22, (8, 20), function="forward")
-    compiled = (
-        Compile("1/0", 0, Outcome.COMPILED, graph=Graph(3), caller=(place,)),
-        Compile("1/1", 0, Outcome.COMPILED, graph=Graph(5), caller=(place,)),
-        Compile("2/0", 1, Outcome.COMPILED, graph=Graph(4), caller=(at(30),)),
-    )
-    frames = (Frame("heavy", at(40)), Frame("other", at(50)))
-    for compiles, lost in ((compiled, True), (compiled[2:], False)):
-        break_here = broken(place, gb="GB0253", hints=())
-        given = report(breaks=(break_here,), compiles=compiles, frames=frames)
-        (hint,) = next(item.hints for item in findings(given) if item.code == "GB0253")
-        assert "under torch.compiler.disable, which keeps the break" in hint
-        assert ("with it, 5 operators that functions called there have in graphs" in hint) is lost

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from fuselight.shared.report import CureTrial, Location
@@ -47,7 +45,6 @@ def test_the_settings_that_capture_a_result_are_called_untried_and_replace_the_h
     both = "capture_dynamic_output_shape_ops = True and torch._dynamo.config.capture_scalar_outputs"
     assert finding.hints[-1] == "2 possible changes are not tried yet"
     assert both in untried(finding)[-1]
-    assert [remedy.is_torchs for remedy in finding.remedies if remedy.cure] == [False] * len(finding.cures)
 
 
 def test_a_setting_that_removes_the_break_is_advised_with_its_trial_alone() -> None:
@@ -87,26 +84,6 @@ def test_a_number_of_a_tensor_that_the_code_computes_is_used_outside() -> None:
     lines = source("error = x.square().mean()", "self.least = min(self.least, error.item())")
     finding = broken_at(lines, "error.item()", "GB0124", "", NUMBERS)
     assert "If the compiled code computes its tensor, return the tensor instead" in finding.hints[0]
-
-
-@pytest.mark.parametrize(
-    ("hint", "cost"),
-    [
-        (
-            "Add the logging method to `torch._dynamo.config.ignore_logging_functions`.",
-            "do not show its messages",
-        ),
-        ("you can try adding it to `torch._dynamo.config.reorderable_logging_functions`.", "another order"),
-        ("if it is traceable, use `torch.compiler.allow_in_graph`.", "depend on its arguments alone"),
-        ("mark it with `torch.compiler.nonstrict_trace`.", "has the name of a symbol instead of the value"),
-        ("Remove the call.", ""),
-    ],
-)
-def test_a_hint_of_torch_says_what_it_costs(hint: str, cost: str) -> None:
-    lines = source("log(x)")
-    finding = broken_at(lines, "log(x)", "GB9999", "", hint)
-    assert cost in finding.hints[0]
-    assert bool(cost) is (len(finding.hints[0]) > len(hint))
 
 
 @pytest.mark.parametrize(
@@ -259,30 +236,3 @@ def test_a_number_that_decides_gets_the_step_for_what_it_decides(
     hints = "\n".join(finding.hints)
     assert all(step in hints for step in steps)
     assert not any(other in hints for other in others)
-
-
-@pytest.mark.parametrize(
-    ("refused", "other", "is_advised"),
-    [(True, "pick", True), (False, "pick", False), (True, "choose", False)],
-    ids=["refused", "helps", "another_function"],
-)
-def test_a_change_that_was_refused_is_to_be_tried_without_the_other_breaks(
-    refused: bool,  # noqa: FBT001 - both cases
-    other: str,
-    is_advised: bool,  # noqa: FBT001 - the same
-) -> None:
-    lines = source("g = torch.autograd.grad(x.sum(), x)", "if g[0].norm() > 1:", "    return x", "return -x")
-    first = broken(
-        place(lines, "torch.autograd.grad(x.sum(), x)"), gb="GB9186", explanation="", hints=(GRADIENTS,)
-    )
-    second = broken(replace(place(lines, "g[0].norm() > 1"), function=other), gb="GB0170", explanation="")
-
-    def of_grad(*trials: CureTrial) -> Finding:
-        given = report(breaks=(first, second), trials=trials)
-        listed = findings(given, read_line=lambda _path, number: dict(enumerate(lines, 1)).get(number))
-        return next(finding for finding in listed if finding.code == "GB9186")
-
-    why = "the line breaks the graph all the same" if refused else ""
-    tried = of_grad(*(CureTrial(cure, 2, 1, why) for cure in of_grad().cures))
-    text = "Check again without the graph break on line 3: each change was tried with the function as it is"
-    assert (text in tried.hints) is is_advised

@@ -150,17 +150,13 @@ def _to_set(names: tuple[str, ...], at: Location) -> TriedAdvice:
 def with_trials(
     context: Context,
     hints: tuple[str, ...],
-    torch_hints: int,
     candidates: tuple[TriedAdvice, ...],
     *,
     is_inlined: bool = False,
 ) -> tuple[FindingRemedy, ...]:
-    """The hints of a break with what came of its settings. The last `torch_hints` of them are torch's own."""
+    """The hints of a break with what came of its settings."""
     names = {name for item in candidates for name in item.cure.settings}
     if is_inlined:
         names.add(REORDERED)
-    kept = [
-        hint for hint in advice(hints, torchs=torch_hints) if not any(name in hint.text for name in names)
-    ]
-    ours = [hint for hint in kept if not hint.is_torchs]
-    return (*ours, *tried_remedies(candidates, context.trials), *(hint for hint in kept if hint.is_torchs))
+    kept = (hint for hint in hints if not any(name in hint for name in names))
+    return (*advice(kept), *tried_remedies(candidates, context.trials))

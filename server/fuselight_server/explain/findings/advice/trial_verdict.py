@@ -71,6 +71,8 @@ Line = tuple[str, int]
 
 def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     """Compare the two runs."""
+    if cure.kind is CureKind.EAGER:
+        return _without_compiling(cure, without, cured)
     count = _COUNTS[cure.goal]
     before, after = count(without, cure), count(cured, cure)
     uncovered = _uncovered(cure, without, cured)
@@ -115,6 +117,19 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         operators=_line_runs(cured, counts).total() if counts is not None else 0,
         is_past_failure=bool(without.failures) and not cured.failures,
     )
+
+
+def _without_compiling(cure: CallCure, without: Report, cured: Report) -> CureTrial:
+    """What eager mode does with the calls up to one that fails when it is compiled: it works, or fails, and where."""
+    failure, why = next(iter(cured.failures), None), ""
+    if failure is not None:
+        place = Context.of(cured).innermost_user_frame(failure.stack)
+        is_same = place is not None and (place.path, place.line) == (cure.path, cure.line)
+        where = "this line, too" if is_same or place is None else _shown(cure, (place.path, place.line))
+        is_known = any(failure.message == known.message for known in without.failures)
+        why = f"the program fails on {where}{'' if is_known else f': {failure.message}'}"
+    is_made = cured.trial is not None and cured.trial.changed > 0
+    return CureTrial(cure, 1, int(bool(why)), why, is_made=is_made, is_past_failure=not why)
 
 
 def is_harmless(trial: CureTrial) -> bool:

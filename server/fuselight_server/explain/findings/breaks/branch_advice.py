@@ -18,7 +18,6 @@ from fuselight.shared.report import Location
 from fuselight_server.explain.findings.breaks.branch_conditions import (
     branch_at,
     condition_of,
-    fitting_hints,
     is_computed,
     is_decided_by_python,
     operands_of,
@@ -74,8 +73,6 @@ class BranchAdvice:
 
     hints: tuple[str, ...]
     is_random: bool = False
-    keeps: tuple[str, ...] = ()
-    """Beginnings of hints of torch that fit."""
 
     @property
     def title(self) -> str:
@@ -103,8 +100,7 @@ def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvi
     handler = _handler(context, at, node, effect)
     if handler is not None:
         return BranchAdvice(tuple(_caught_hints(handler.words(at.path))))
-    keeps = fitting_hints(node, selects=effect is Effect.SELECT, is_operand=effect is Effect.OPERAND)
-    return BranchAdvice(tuple(_hints(tree, node, effect)), keeps=keeps)
+    return BranchAdvice(tuple(_hints(tree, node, effect)))
 
 
 def handler_of_branch(context: Context, at: Location) -> Handler | None:

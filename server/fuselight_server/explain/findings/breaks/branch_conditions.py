@@ -92,32 +92,6 @@ def is_decided_by_python(operand: ast.expr) -> bool:
 _OF_TYPES = frozenset({"isinstance", "issubclass", "hasattr", "callable", "len"})
 
 
-def reads_tensor(operand: ast.expr) -> bool:
-    """Whether an operand surely is a tensor: it calls a function of torch, or reduces one by its method."""
-    if is_decided_by_python(operand):
-        return False
-    calls = [node for node in ast.walk(operand) if isinstance(node, ast.Call)]
-    return any(map(_gives_tensor, calls)) and not any(map(_gives_number, calls))
-
-
-def _gives_tensor(call: ast.Call) -> bool:
-    if not isinstance(call.func, ast.Attribute):
-        return False
-    owner = ast.unparse(call.func.value)
-    return owner not in _NO_TENSORS and (call.func.attr in _REDUCTIONS or owner == "torch")
-
-
-def _gives_number(call: ast.Call) -> bool:
-    name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
-    return name in {"item", "tolist", "float", "int", "bool", "len", "is_tensor", "is_floating_point"}
-
-
-_NO_TENSORS = frozenset({"np", "numpy", "math", "random", "self"})
-_REDUCTIONS = frozenset(
-    "all any sum mean max min amax amin norm std var prod isnan isinf isfinite".split()  # noqa: SIM905 - a table of words
-)
-
-
 def tensor_operand(context: Context, at: Location) -> Span | None:
     """The operand of a condition whose tensor breaks the graph at `at`, where torch names another place; else None.
 
@@ -166,31 +140,3 @@ def is_computed(tree: ast.AST | None, test: ast.AST) -> bool:
         isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names
         for node in ast.walk(tree or test)
     )
-
-
-TRANSFORM = "For the common pattern `if tensor_cond"
-OPERATORS = "Note: Python `or`/`and`"
-_CLAMPS = frozenset({"clamp", "clamp_min", "clamp_max", "clip", "nan_to_num", "where", "minimum", "maximum"})
-
-
-def fitting_hints(node: ast.AST | None, *, selects: bool, is_operand: bool) -> tuple[str, ...]:
-    """The beginnings of torch's hints whose conditions hold in the source; that to use torch.cond is our own step."""
-    if node is None:
-        return ()
-    is_transform = selects and isinstance(node, ast.If) and not node.orelse and all(map(_clamps, node.body))
-    has_operands = not is_operand and any(
-        isinstance(part, ast.BoolOp) and all(map(reads_tensor, operands_of(part)))
-        for part in ast.walk(condition_of(node))
-    )
-    return (*([TRANSFORM] if is_transform else []), *([OPERATORS] if has_operands else []))
-
-
-def _clamps(statement: ast.stmt) -> bool:
-    """Whether a name gets its own value with a bound, which leaves a value within the bound as it is."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return False
-    name, value = statement.targets[0].id, statement.value
-    is_clamp = (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CLAMPS
-    )
-    return is_clamp and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(value))

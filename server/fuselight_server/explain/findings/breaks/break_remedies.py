@@ -1,6 +1,6 @@
 """The words of a graph break: title, explanation and what to do, by what broke, where, and what the source does there.
 
-Invariant: advice names code that the user can change. torch's own hints come last, and only where they fit.
+Invariant: advice names code that the user can change. torch's own hints are not given: nothing shows that they fit.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fuselight.shared.report import Break, Failure, Location
-from fuselight_server.base.formatting import format_count
-from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE, LOGGING_COSTS
+from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE
 from fuselight_server.explain.findings.breaks import selections
 from fuselight_server.explain.findings.breaks.branch_advice import (
     BRANCH_IDS,
@@ -51,7 +50,6 @@ from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import (
     excerpt,
     for_users,
-    is_for_developers,
     plain,
     sentence,
     shortened,
@@ -66,8 +64,6 @@ class BreakWords:
     text: str = ""
     """In the place of torch's explanation; empty if that holds."""
     hints: tuple[str, ...] = ()
-    torch_hints: int = 0
-    """How many of the last hints are torch's."""
     is_information: bool = False
 
 
@@ -76,64 +72,10 @@ ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
 _NUMBER_IDS = frozenset({"GB0033", "GB0124"})
 """Ids of a conversion to a Python number, which a branch on a number of NumPy is as well."""
 _OPERATORS = "/torch/_higher_order_ops/"
-_ANY_BREAK = (
-    "Move the line before or after the compiled code, or to a function of its own under torch.compiler.disable, which "
-    "keeps the break and makes it deliberate"
-)
+_ANY_BREAK = "Move the line before or after the compiled code"
 IN_LOOP = "graph break in loop"
 """The type that torch adds to a break inside of a loop."""
-_LOOP_BREAK = (
-    "Move the line out of the loop, or before or after the compiled code: torch.compiler.disable would break the graph "
-    "in the loop, too"
-)
-_NO_STEP = (
-    "Please report an issue to PyTorch",
-    "Please file an issue",
-    "Please open an issue",
-    "Report an issue to PyTorch",
-    "Remove mutations from the generator",
-    "Avoid using `tensor.is_inference()`",
-    "Ensure the name argument of getattr() is a string",
-    "Ensure the input tensor to `tolist()` is an integer",
-    "Fix the call to collections.deque()",
-    "Set `torch._dynamo.config.enable_faithful_generator_behavior",
-    "This graph break is fundamental",
-    "It may be possible to write Dynamo tracing rules",
-    "Ensure the object is tracked by Dynamo",
-    "Dynamo does not really define",
-    "This branch is not supposed to be reachable",
-    "Consider using the debug context",
-    "Register ",
-    "Set USE_DISTRIBUTED=1",
-    "Check usage of context manager: do_not_convert",
-    "Your code may result in an error when running in eager",  # the line ran in eager mode, after the break
-    "Sparse tensor operations are not yet fully supported in torch.compile with fullgraph=True",
-    "Set torch._dynamo.config.debug_",
-    "It is likely there is a graph break while tracing",
-    "If it is a Python builtin, please file an issue",
-)
-"""How hints of torch begin that name nothing to change in the user's code."""
-_AVOIDED = (
-    "Add the logging method to",
-    "Avoid calling ",
-    "Avoid using the unsupported context manager",
-    "Avoid this call or move it outside",
-    "If the context manager seems like it should be supported",
-    "File an issue",
-    "Remove this call",
-    "Remove the `torch.compiler.disable` call",
-    "Move ",
-    "Use something else as the key",
-    "Use the out-of-place version of this op",
-    "Avoid using the `from` keyword",
-    "Ensure you do not modify input tensor in place",
-    "Explicitly set the `num_classes`",
-    "Try to construct `torch.nn.Parameter()`",
-    "Use `torch._dynamo.graph_break()` to intentionally",
-    "Apply `@torch._dynamo.dont_skip_tracing`",
-)
-"""How hints of torch begin that say no more than our own step, or that the user cannot follow."""
-_EXTENSION = "If it is a third-party C/C++ Python extension"
+_LOOP_BREAK = "Move the line out of the loop, or before or after the compiled code"
 _BACKWARD = "GB0123"
 _COMPILED_AUTOGRAD = "Compiled autograd is on: it captures the backward pass from this line on."
 _BACKWARD_STEP = (
@@ -209,9 +151,8 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
     if known is not None:
         return BreakWords(known.title or title, known.text, known.hints, is_information=known.is_information)
     if not context.is_user_file(broke.path):
-        general = _useful(_torch_hints(graph_break), (*_NO_STEP, *_AVOIDED))
-        hints = outside_hints(gb_id, broke, general, is_statement=_is_statement(context, graph_break))
-        return BreakWords(title, hints=hints, torch_hints=sum(hint in general for hint in hints))
+        hints = outside_hints(gb_id, broke, is_statement=_is_statement(context, graph_break))
+        return BreakWords(title, hints=hints)
     words = _in_users_code(context, graph_break, broke, title)
     words = replace(words, hints=for_hook(context, broke, words.hints))
     is_in_hook = any(
@@ -219,7 +160,7 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         for frame in graph_break.stack[:-1]
         if context.is_user_file(frame.path)
     )
-    return replace(words, hints=(_HOOK_STEP, *_split(words)[1])) if is_in_hook else words
+    return replace(words, hints=(_HOOK_STEP,)) if is_in_hook else words
 
 
 _SUBSCRIPT = re.compile(r"[\w.]+\[[\w.:, -]+\]")
@@ -261,8 +202,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     gb_id = graph_break.ids[0] if graph_break.ids else None
     if gb_id in BRANCH_IDS:
         advice = branch_advice(context, broke, f"{graph_break.explanation} {graph_break.context}")
-        kept = tuple(hint for hint in _torch_hints(graph_break) if hint.startswith(advice.keeps or ("\0",)))
-        return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
+        return BreakWords(advice.title or title, advice.text, advice.hints)
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
     known = symbolic_bool(context, graph_break) or random_words(context, gb_id, graph_break, broke, title)
@@ -276,47 +216,28 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         title = f"{title.removesuffix(_REQUESTS)} changes the shape of an input in place"
         return BreakWords(title, _SHAPE_OF_INPUT_TEXT, first_step("GB0072"))
     words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
-    words = replace(words, hints=tuple(_with_lost(context, broke, hint) for hint in words.hints))
     words = replace(words, text=words.text or without_counterpart(context, gb_id, broke))
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
         of, index = place
-        return replace(words, hints=(_INDEX_STEP.format(of=of, index=index),), torch_hints=0)
+        return replace(words, hints=(_INDEX_STEP.format(of=of, index=index),))
     if gb_id in selections.IDS:
         words = _selection_words(context, broke, words)
     return _number_words(context, graph_break, broke, words) if gb_id in _NUMBER_IDS else words
-
-
-def _with_lost(context: Context, at: Location, hint: str) -> str:
-    """The step for any break, with what `torch.compiler.disable` would leave to eager mode besides the line."""
-    count = _operators_under(context, at) if hint == _ANY_BREAK else 0
-    lost = f"{format_count(count, 'operator')} that functions called there have in graphs"
-    return f"{hint}: with it, {lost} run in eager mode, too" if count else hint
-
-
-def _operators_under(context: Context, at: Location) -> int:
-    """How many operators are in graphs of functions that a line calls after its break, one version of each counted."""
-    graphs: dict[int, int] = {}
-    for record in context.report.compiles:
-        is_under = any((place.path, place.line) == (at.path, at.line) for place in record.caller)
-        if is_under and record.graph is not None:
-            graphs[record.frame] = max(graphs.get(record.frame, 0), record.graph.operators)
-    return sum(graphs.values())
 
 
 def _selection_words(context: Context, broke: Location, words: BreakWords) -> BreakWords:
     """The words of a result whose shape depends on data, by what the code selects and does with it."""
     title, step = selections.title_of_selection(context, broke), selections.count_step(context, broke)
     kept = (MASK, *words.hints[1:]) if title and not step else words.hints
-    return replace(words, title=title or words.title, hints=(step, *_split(words)[1]) if step else kept)
+    return replace(words, title=title or words.title, hints=(step,) if step else kept)
 
 
 def _number_words(context: Context, graph_break: Break, broke: Location, words: BreakWords) -> BreakWords:
     """The words of a number that is read from a tensor, by what the code does with it."""
     is_read = _READ in graph_break.explanation or not graph_break.explanation.startswith("Operator ")
-    step, torchs = number_step(context, broke), _split(words)[1]
-    hints = (step, *torchs) if step else _branch_hints(context, broke) or words.hints
-    text = words.text or (NUMBER_TEXT if is_read else "")
-    return replace(words, text=text, hints=hints, torch_hints=sum(hint in torchs for hint in hints))
+    step = number_step(context, broke)
+    hints = (step,) if step else _branch_hints(context, broke) or words.hints
+    return replace(words, text=words.text or (NUMBER_TEXT if is_read else ""), hints=hints)
 
 
 def _branch_hints(context: Context, broke: Location) -> tuple[str, ...]:
@@ -372,59 +293,20 @@ def _has_packed_sequences(context: Context) -> bool:
     return False
 
 
-def _split(words: BreakWords) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Our hints, and those of torch."""
-    ours = len(words.hints) - words.torch_hints
-    return words.hints[:ours], words.hints[ours:]
-
-
 def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:
-    """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
     step = first_step(gb_id, graph_break.explanation)
     name = pythons_function(gb_id, graph_break.explanation)
-    useless = (*_NO_STEP, *(_AVOIDED if step else ()), *([_EXTENSION] if name else []))
-    torchs = _useful(_torch_hints(graph_break), useless)
     any_break = _LOOP_BREAK if IN_LOOP in graph_break.types[1:] else _ANY_BREAK
     text = f"`{name}` is a function of Python, which torch.compile does not trace." if name else ""
-    return BreakWords(title, text, (*step, *torchs) or (any_break,), len(torchs))
+    return BreakWords(title, text, step or (any_break,))
 
 
-def registered_words(gb_id: str, gb_type: str, explanation: str, hints: tuple[str, ...]) -> BreakWords | None:
+def registered_words(gb_id: str, gb_type: str, explanation: str) -> BreakWords | None:
     """The words of an id whatever the program, from the texts of an installed torch; None if nothing is known of it."""
     if not gb_type and not has_words(gb_id):
         return None
-    registered = Break("", (gb_id,), (gb_type,), (), explanation=explanation, hints=hints)
+    registered = Break("", (gb_id,), (gb_type,), (), explanation=explanation)
     return _general(title_of(gb_id, gb_type, ""), gb_id, registered)
-
-
-def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(hint for hint in hints if not hint.startswith(useless) and not is_for_developers(hint))
-
-
-def _torch_hints(graph_break: Break) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(_with_cost(shortened(plain(hint))) for hint in graph_break.hints if hint.strip())
-    )
-
-
-_COSTS = {
-    **LOGGING_COSTS,
-    "allow_in_graph": (
-        "torch then neither looks into the function nor checks what it reads and changes: it must depend on its "
-        "arguments alone"
-    ),
-    "nonstrict_trace": (
-        "torch does not check what the function reads and changes besides its arguments, and text that it makes of a "
-        "size or an int that varies has the name of a symbol instead of the value"
-    ),
-}
-"""What follows a setting or a function that a hint of torch names: its price."""
-
-
-def _with_cost(hint: str) -> str:
-    """A hint of torch's, with what is known against it."""
-    cost = next((cost for name, cost in _COSTS.items() if name in hint), "")
-    return f"{hint.rstrip('.')}. {cost}" if cost else hint
 
 
 def failure_words(context: Context, failure: Failure) -> BreakWords:
@@ -436,18 +318,13 @@ def failure_words(context: Context, failure: Failure) -> BreakWords:
         (kind,),
         failure.stack,
         explanation=failure.explanation,
-        hints=failure.hints,
         context=failure.context,
     )
     broke = failure.stack[-1] if failure.stack else None
     if broke is not None and _OPERATORS in broke.path:
         broke = context.innermost_user_frame(failure.stack) or broke  # the function that calls the operator
     words = break_words(context, graph_break, broke)
-    ours, torchs = _split(words)
-    kept = () if ours else _useful(torchs, (*_NO_STEP, *_AVOIDED))
-    return replace(
-        words, text=words.text or break_text(graph_break), hints=(*ours, *kept), torch_hints=len(kept)
-    )
+    return replace(words, text=words.text or break_text(graph_break))
 
 
 def break_text(graph_break: Break) -> str:

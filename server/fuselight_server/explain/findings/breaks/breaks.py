@@ -12,14 +12,13 @@ import ast
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.report import Break, Location
 from fuselight_server.base.finding import Finding, Related, Severity, Span
-from fuselight_server.base.formatting import format_count, format_lines, format_list
-from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
+from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.explain.findings.advice.advice import with_joint_changes, worded
 from fuselight_server.explain.findings.advice.break_cures import (
     INLINED,
@@ -145,10 +144,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
     if code in BRANCH_IDS and broke is not None and broke == home:
         span = tensor_operand(context, broke)
     in_loop = loop_words(context, graph_break, home) if home is not None else ""
-    remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
+    remedies = with_trials(context, words.hints, candidates, is_inlined=is_inlined)
     cures = worded(candidates)
     remedies = with_joint_changes(remedies, cures, context.trials, home)
-    remedies = (*remedies, *advice(_next_to_others(context, graph_break, remedies)))
     return context.finding(
         code,
         f"graph break: {words.title}",
@@ -173,22 +171,6 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         in_loop=in_loop,
         data=(INLINED,) if is_inlined else (),
     )
-
-
-def _next_to_others(
-    context: Context, graph_break: Break, remedies: Collection[FindingRemedy]
-) -> Iterator[str]:
-    """What to do where all changes were refused: they were tried with the other breaks of the function."""
-    broke = broken_line(graph_break)
-    if broke is None or not remedies or any(item.state is not RemedyState.REFUSED for item in remedies):
-        return
-    places = filter(None, map(broken_line, context.report.breaks))
-    others = {at.line for at in places if (at.path, at.function) == (broke.path, broke.function)} - {
-        broke.line
-    }
-    if broke.function and others:
-        breaks = f"the graph break{'' if len(others) == 1 else 's'} on {format_lines(others)}"
-        yield f"Check again without {breaks}: each change was tried with the function as it is"
 
 
 def _shared_cause(context: Context, graph_break: Break, broke: Location, hints: tuple[str, ...]) -> str:

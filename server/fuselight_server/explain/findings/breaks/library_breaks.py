@@ -151,18 +151,16 @@ def _names(path: str, paths: list[str], texts: str) -> bool:
     return any(_posix(text).endswith(path) for text in paths) or path in texts.replace("\\", "/")
 
 
-def outside_hints(
-    gb_id: str | None, broke: Location, torchs: tuple[str, ...] = (), *, is_statement: bool = False
-) -> tuple[str, ...]:
+def outside_hints(gb_id: str | None, broke: Location, *, is_statement: bool = False) -> tuple[str, ...]:
     """What to do about a break in a library that nothing more is known of.
 
-    `torchs`: the hints of torch that fit. `is_statement`: nothing uses the result of the user's call, as of a message.
+    `is_statement`: nothing uses the result of the user's call, as of a message.
     """
     if gb_id in BRANCH_IDS:
         return instead_of_branch(broke)
     if _posix(broke.path).endswith(_LOGGING):
         return _log_outside(broke.function or "")
-    return (*(_AFTER if is_statement else _outside(broke)), *torchs)
+    return _AFTER if is_statement else _outside(broke)
 
 
 def _log_outside(method: str) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ CODES = {
     "unwritten": "FL943",
     "overflow": "FL944",
     "sectors": "FL945",
+    "left out": "FL950",
 }
 _DIRECTIVE = re.compile(r"^# fuselight: ((\w+)\(.*\))$", re.MULTILINE)
 _EXPECTED = re.compile(r"# expect: (FL\d+)$")

@@ -32,7 +32,9 @@ FILES = Path(__file__).parents[2] / "cases" / "launches"
 KERNELS = FILES / "address_kernels.py"
 
 
-@pytest.mark.parametrize("name", ["planted_bounds", "planted_sizes", "planted_order", "right_kernels"])
+@pytest.mark.parametrize(
+    "name", ["planted_bounds", "planted_sizes", "planted_order", "masked_reductions", "right_kernels"]
+)
 def test_each_planted_fault_is_on_its_line_and_right_kernels_have_none(name: str) -> None:
     path = FILES / f"{name}.py"
     faults = set()

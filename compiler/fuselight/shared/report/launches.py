@@ -33,7 +33,8 @@ class KernelFault:
     a tensor descriptor. `overflow`: at another address than meant, because a 32-bit offset overflowed. `race`: another
     program, or another lane of the block, writes a different value to the element, or reads it. `unwritten`: of
     elements that are used afterwards and were written by nobody. `sectors`: most of the bytes that the access fetches
-    are not used. Readers ignore other kinds."""
+    are not used. `left out`: a maximum or minimum (`access`: `max`, `min`) counts elements of the argument that the
+    mask of its load leaves out. Readers ignore other kinds."""
     exact: int = 0
     """Of `overflow`: the offset without the overflow."""
     other_program: tuple[int, int, int] = (0, 0, 0)

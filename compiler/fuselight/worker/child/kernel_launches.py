@@ -131,18 +131,8 @@ class KernelLaunches:
             for fault in self.faults
         ):
             return
-        fault = AccessFault(
-            "store",
-            path,
-            line,
-            unwritten.name,
-            unwritten.first,
-            unwritten.elements,
-            masked=True,
-            program=(0, 0, 0),
-            kind="unwritten",
-            count=unwritten.missing,
-        )
+        what = ("store", path, line, unwritten.name, unwritten.first, unwritten.elements)
+        fault = AccessFault(*what, masked=True, program=(0, 0, 0), kind="unwritten", count=unwritten.missing)
         self._add_fault(outcome, fault, stack)
 
     def _add_fault(self, outcome: LaunchOutcome, fault: AccessFault, stack: Stack) -> None:
@@ -150,25 +140,9 @@ class KernelLaunches:
         if key in self._known or len(self.faults) >= MAX_FAULTS:
             return
         self._known.add(key)
-        self.faults.append(
-            KernelFault(
-                outcome.kernel,
-                Location(fault.path, fault.line) if fault.line else Location(outcome.path, outcome.line),
-                fault.access,
-                fault.argument,
-                fault.offset,
-                fault.elements,
-                fault.masked,
-                fault.program,
-                stack,
-                kind=fault.kind,
-                exact=fault.exact,
-                other_program=fault.other_program,
-                other_access=fault.other_access,
-                count=fault.count,
-                useful=fault.useful,
-            )
-        )
+        at = Location(fault.path, fault.line) if fault.line else Location(outcome.path, outcome.line)
+        shared = {name: value for name, value in vars(fault).items() if name not in {"path", "line"}}
+        self.faults.append(KernelFault(outcome.kernel, at, launch=stack, **shared))
 
     def accept_varied(
         self, known: Sequence[KernelFault], result: VariedResult, directive: Location | None

@@ -1,4 +1,4 @@
-"""FL941 to FL945 and FL607: what is wrong with accesses of the user's own Triton kernels, and what was not checked.
+"""FL941 to FL945, FL948, FL950, FL607: what is wrong with accesses of the user's Triton kernels, and what is open.
 
 Invariant: each finding is an access that the run computed with the kernel's own arguments; none is a guess from source.
 """
@@ -206,6 +206,17 @@ def _sectors(fault: KernelFault) -> _Words:
     )
 
 
+def _left_out(fault: KernelFault) -> _Words:
+    what, sign, infinity = {
+        "max": ("maximum", "negative", '`other=-float("inf")`; for integers, with the smallest one.'),
+        "min": ("minimum", "positive", '`other=float("inf")`; for integers, with the largest one.'),
+    }[fault.access]
+    title = f"a {what} in `{fault.kernel}` counts elements of `{fault.argument}` that a mask leaves out"
+    loaded = f"Program {fault.program} loads 0 for them, or an undefined value if the load has no `other=`."
+    effect = f"Where all others are {sign}, the {what} is this 0."
+    return _Words("FL950", title, (loaded, effect), (f"Load with {infinity}",))
+
+
 _KINDS: dict[str, Callable[[KernelFault], _Words]] = {
     "bounds": _bounds,
     "descriptor": _bounds,
@@ -213,6 +224,7 @@ _KINDS: dict[str, Callable[[KernelFault], _Words]] = {
     "race": _race,
     "unwritten": _unwritten,
     "sectors": _sectors,
+    "left out": _left_out,
 }
 
 

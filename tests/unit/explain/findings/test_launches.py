@@ -1,4 +1,4 @@
-"""FL941 to FL945, FL949 and FL607: faults of Triton kernels, and what was not checked."""
+"""FL941 to FL945, FL949, FL950 and FL607: faults of Triton kernels, and what was not checked."""
 
 from __future__ import annotations
 
@@ -66,6 +66,33 @@ def test_an_overflow_names_the_index_that_was_meant() -> None:
     assert "reads `x[-2147483648]` in place of `x[2147483648]`" in finding.title
     assert "Program (9, 0, 0) computes the offset in 32 bits" in finding.message
     assert "64 bits" in finding.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("access", "title", "effect", "hint"),
+    [
+        (
+            "max",
+            "a maximum in `scale` counts",
+            "all others are negative, the maximum is this 0",
+            '-float("inf")',
+        ),
+        (
+            "min",
+            "a minimum in `scale` counts",
+            "all others are positive, the minimum is this 0",
+            '=float("inf")',
+        ),
+    ],
+)
+def test_what_a_mask_leaves_out_of_a_reduction_says_which_other_value_to_load(
+    access: str, title: str, effect: str, hint: str
+) -> None:
+    finding = only(kind="left out", access=access, masked=True)
+    assert (finding.code, finding.severity, finding.span.line) == ("FL950", Severity.WARNING, 40)
+    assert finding.title == f"{title} elements of `x` that a mask leaves out"
+    assert effect in finding.message
+    assert hint in finding.hints[0]
 
 
 def test_a_fault_at_other_sizes_than_those_of_the_directives_is_a_warning() -> None:

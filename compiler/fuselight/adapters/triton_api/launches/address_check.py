@@ -64,19 +64,9 @@ class AddressCheck(Interpretation):
         wrong = {(fault.path, fault.line) for fault in faults}
         for (access, path, line, name), (useful, program) in self.memory.sectors.wasteful().items():
             if (path, line) not in wrong:
+                where = (access, path, line, name, 0, 0)
                 faults.append(
-                    AccessFault(
-                        access,
-                        path,
-                        line,
-                        name,
-                        0,
-                        0,
-                        masked=True,
-                        program=program,
-                        kind="sectors",
-                        useful=useful,
-                    )
+                    AccessFault(*where, masked=True, program=program, kind="sectors", useful=useful)
                 )
         return tuple(faults)
 

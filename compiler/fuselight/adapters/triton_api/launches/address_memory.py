@@ -72,7 +72,7 @@ class AddressMemory(CheckedMemory):
 
     def note_open(self, reason: str) -> None:
         """Say that the line that runs now is not checked."""
-        path, line = self._place()
+        path, line = self.place()
         if len(self.open) < _MAX_OPEN:
             self.open.setdefault((path, line, reason))
 
@@ -95,7 +95,7 @@ class AddressMemory(CheckedMemory):
         if live.size > 1:
             region = self._region(int(live[0]))
             if region is not None:
-                self.sectors.note((access, *self._place(), region.name), live, item)
+                self.sectors.note((access, *self.place(), region.name), live, item)
 
     def _leaves(self, addresses: Any, item: int) -> bool:
         """Whether an address is outside of the argument, or may be at another place than meant."""
@@ -115,7 +115,7 @@ class AddressMemory(CheckedMemory):
         at = int(numpy.argmax(wrong))
         meant, taken = int(self._exact.ravel()[at]), int(addresses.ravel()[at])
         region = self._in_window(meant >> WINDOW)
-        path, line = self._place()
+        path, line = self.place()
         key = ("overflow", path, line, "" if region is None else region.name)
         if region is not None and self._may_note(key):
             self.faults[key] = AccessFault(

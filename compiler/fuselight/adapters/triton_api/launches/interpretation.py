@@ -21,6 +21,7 @@ from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.arithmetic import corrected_builder, described_addresses
 from fuselight.adapters.triton_api.launches.device_functions import DeviceFunctions
 from fuselight.adapters.triton_api.launches.launch_work import LaunchWork
+from fuselight.adapters.triton_api.launches.left_out import follow_left_out
 from fuselight.adapters.triton_api.launches.memory import CheckedMemory
 from fuselight.adapters.triton_api.launches.python_form import PythonForms, origin_of
 from fuselight.adapters.triton_api.launches.record import LaunchStopped
@@ -49,6 +50,7 @@ class Interpretation:
         builder = corrected_builder(self._interpreter, self._language, self.memory)
         builder.options = self._interpreter.InterpreterOptions(sanitize_overflow=False)
         self._builder = builder
+        self._left_out = follow_left_out(builder, self._interpreter.np, self.memory)
         self.products: dict[str, int] = {}
         """Floating-point operations of `tl.dot` until now, by dtype; `tf32` is float32 with tensor cores."""
         self.finished = 0
@@ -188,6 +190,7 @@ class Interpretation:
             interpreter._patch_lang_tensor(module.tensor, scope)
             scope.set_attr(module.tensor, "__index__", _index)
             interpreter._patch_lang_core(module, scope)
+            scope.set_attr(module, "reduce", self._left_out(module.reduce))
             scope.set_attr(module, "range", self._forms.range)
             scope.set_attr(module, "static_range", self._forms.static_range)
             scope.set_attr(module, "static_print", lambda *_, **__: None)

@@ -166,7 +166,7 @@ class CheckedMemory:
             )
             self._kind, new = "store", _selected(numpy.broadcast_to(values, real.shape), at)
             self.history.store(self._accessed(addresses, region, item), new, before)
-            self.history.place_of_store(region.real_start, self._place())
+            self.history.place_of_store(region.real_start, self.place())
 
     def _note_atomic(self, real: Any, lanes: Any, item: int) -> None:
         for region, at in self._touched(real, lanes):
@@ -175,7 +175,7 @@ class CheckedMemory:
             changed, _ = self.atomics.get(region.name, (0, 0))
             self.atomics[region.name] = changed + int(addresses.size), max(1, region.size // item)
             self.atomic_sectors += int(self._numpy.unique(addresses // SECTOR).size)
-            self.history.place_of_store(region.real_start, self._place())
+            self.history.place_of_store(region.real_start, self.place())
 
     def _accessed(self, addresses: Any, region: TensorMemory, item: int) -> AccessedElements:
         numpy = self._numpy
@@ -205,7 +205,7 @@ class CheckedMemory:
             return
         # A race has one line, that of the store, whichever access comes last here.
         program, other = self.program, self._programs[race.other - 1]
-        path, line = self._place()
+        path, line = self.place()
         if self._kind == "load":
             program, other = other, program
             known = self.history.written(region.real_start)
@@ -283,7 +283,7 @@ class CheckedMemory:
         region.was_read |= access != "store"
 
     def _note_fault(self, access: str, address: int, region: TensorMemory | None) -> None:
-        path, line = self._place()
+        path, line = self.place()
         name = "" if region is None else region.name
         key = (access, path, line, name)
         if not self._may_note(key):
@@ -296,10 +296,22 @@ class CheckedMemory:
             access, path, line, name, offset, elements, self.masked, self.program, kind=self.bounded_by
         )
 
+    def last_argument(self) -> str:
+        """The argument that all lanes of the last access are inside of; empty if there is none."""
+        return self._last.name if self._last is not None else ""
+
+    def note_left_out(self, place: tuple[str, int], argument: str, kind: str) -> None:
+        """Note a maximum or minimum, at the line `place`, that counts what a load of `argument` has left out."""
+        key = ("left out", *place, argument)
+        if self._may_note(key):
+            self.faults[key] = AccessFault(
+                kind, *place, argument, 0, 0, masked=True, program=self.program, kind="left out"
+            )
+
     def _may_note(self, key: tuple[str, str, int, str]) -> bool:
         return key not in self.faults and len(self.faults) < _MAX_FAULTS
 
-    def _place(self) -> tuple[str, int]:
+    def place(self) -> tuple[str, int]:
         """The innermost line of the kernel, or of a function that it calls, outside of Triton."""
         frame = sys._getframe(1)
         while frame is not None:

@@ -46,12 +46,13 @@ class AccessFault:
     """Of `sectors`: the part of the bytes of all 32-byte sectors that is used, 0 to 1."""
 
 
-FaultKind = Literal["bounds", "descriptor", "overflow", "race", "unwritten", "sectors"]
+FaultKind = Literal["bounds", "descriptor", "overflow", "race", "unwritten", "sectors", "left out"]
 """`bounds`: outside of the argument's memory; the access did not happen. `descriptor`: the same, inside of the shape of
 its tensor descriptor. `overflow`: at another address than meant,
 because 32-bit arithmetic overflowed. `race`: two programs, or two lanes of a block, write different values to an
 element, or one reads what another one changes. `unwritten`: read, but written by nobody. `sectors`: most of the bytes
-that the access fetches are not used."""
+that the access fetches are not used. `left out`: a maximum or minimum (`access`) counts elements that the mask of
+a load leaves out, as 0."""
 
 
 @dataclass(frozen=True)

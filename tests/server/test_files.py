@@ -20,6 +20,7 @@ from fuselight_server.commands.compile_tests import failed_test, keep_failed
 from fuselight_server.editor.results.lens_facts import shorten
 from tests.server.programs import SOURCE, breaks, codes, write
 from tests.support.lsp_client import DEADLINE, ROOT
+from tests.support.prepared import program_interpreter
 from tests.support.reports import at, broken, report
 
 if TYPE_CHECKING:
@@ -67,7 +68,15 @@ def run_program(script: Path) -> None:
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server"))),
     }  # fmt: skip
-    command = [sys.executable, "-m", "fuselight_server", "run", "--python", sys.executable, str(script)]
+    command = [
+        sys.executable,
+        "-m",
+        "fuselight_server",
+        "run",
+        "--python",
+        program_interpreter(),
+        str(script),
+    ]
     done = subprocess.run(
         command, cwd=script.parent, env=environment, capture_output=True, timeout=2 * DEADLINE, check=False
     )

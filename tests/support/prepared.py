@@ -51,7 +51,7 @@ if {condition}:
                 signal.signal(-status, signal.SIG_DFL)
             os.kill(os.getpid(), -status)
         os._exit(status)
-os.execv({python!r}, [{python!r}, *given])
+os.execv({otherwise!r}, [{otherwise!r}, *given])
 """
 """Stands for its fork: it ends as the fork does, and the fork ends with it."""
 _IS_HOST = "given[:2] == ['-X', 'utf8'] and len(given) == 3 and given[2].endswith('/worker/launch.py')"
@@ -100,11 +100,21 @@ class Zygote:
                 stream.close()
         self._folder.cleanup()
 
-    def interpreter(self, condition: str) -> str:
-        """A program that is an interpreter, and forks where the condition on its arguments holds."""
-        stub = Path(self.path).parent / "bin" / "python"  # as an environment has it
+    def interpreter(self, condition: str, otherwise: str = sys.executable) -> str:
+        """A program that forks where the condition on its arguments holds; elsewhere it is the interpreter `otherwise`.
+
+        One zygote may give two such programs, by what they are otherwise.
+        """
+        name = "bin" if otherwise == sys.executable else "other-bin"
+        stub = Path(self.path).parent / name / "python"  # as an environment has it
         stub.parent.mkdir(exist_ok=True)
-        text = _STUB.format(python=sys.executable, condition=condition, path=self.path, unlike=zygote.UNLIKE)
+        text = _STUB.format(
+            python=sys.executable,
+            condition=condition,
+            path=self.path,
+            unlike=zygote.UNLIKE,
+            otherwise=otherwise,
+        )
         if (
             not stub.exists() or stub.read_text(encoding="utf-8") != text
         ):  # a program cannot start while it is written
@@ -233,10 +243,15 @@ def forks() -> list[psutil.Process]:
     ]
 
 
-def prepared_interpreter() -> str:
-    """`bin/python` of a folder, for workers that are started with `variables()`, also of an installed extension."""
+def prepared_interpreter(*, for_programs: bool = False) -> str:
+    """`bin/python` of a folder, for workers that are started with `variables()`, also of an installed extension.
+
+    With `for_programs`, the programs that such a worker starts are those of `program_interpreter`.
+    """
     host = _zygote("host")
-    return sys.executable if host is None else host.interpreter(_IS_HOST)
+    if host is None:
+        return sys.executable
+    return host.interpreter(_IS_HOST, program_interpreter() if for_programs else sys.executable)
 
 
 def program_interpreter() -> str:

@@ -17,6 +17,8 @@ import atexit  # noqa: E402 - what Python loads at its start is read first
 import contextlib  # noqa: E402
 import gc  # noqa: E402
 import importlib  # noqa: E402
+import importlib.abc  # noqa: E402
+import importlib.machinery  # noqa: E402
 import importlib.util  # noqa: E402
 import itertools  # noqa: E402
 import json  # noqa: E402
@@ -121,13 +123,16 @@ def server() -> Serve:
 
 
 def program() -> Serve:
-    """Import torch with TorchDynamo; returns what runs a program as `python ARGUMENTS` does, in a fork."""
+    """Import torch with its compilers; returns what runs a program as `python ARGUMENTS` does, in a fork."""
     import torch._dynamo  # noqa: PLC0415 - of this kind alone
+    import torch._inductor.compile_fx  # noqa: PLC0415 - the same
 
     torch._dynamo.list_backends()  # imports what a first compile does
 
     def serve(arguments: Sequence[str]) -> int:
+        sys.meta_path.insert(0, _Executed("torch", "torch._dynamo"))
         try:
+            _import_sitecustomize()
             run_program(list(arguments))
         finally:
             threading._shutdown()  # type: ignore[attr-defined]
@@ -135,6 +140,46 @@ def program() -> Serve:
         return 0
 
     return serve
+
+
+class _Executed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports modules that this process has executed already: for what waits for an import, they are new."""
+
+    def __init__(self, *names: str) -> None:
+        self._modules = {name: sys.modules.pop(name) for name in names}
+        for name in names:
+            parent, _, child = name.rpartition(".")
+            if parent:
+                delattr(self._modules[parent], child)  # torch imports what it lacks when it is asked for it
+        self._specs = {name: module.__spec__ for name, module in self._modules.items()}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """As importlib asks for it."""
+        del path, target
+        known = self._specs.get(fullname)
+        if known is None:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self, origin=known.origin, is_package=True)
+        spec.submodule_search_locations = known.submodule_search_locations
+        spec.has_location = known.has_location
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """The module as it was."""
+        return self._modules[spec.name]
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing is left to execute."""
+        module.__spec__ = self._specs[module.__name__]
+
+
+def _import_sitecustomize() -> None:
+    """As Python does at its start, if a folder that a variable adds to the path has one."""
+    if any(os.path.exists(os.path.join(folder, "sitecustomize.py")) for folder in _folders(os.environ)):  # noqa: PTH110, PTH118 - as in launch.py
+        sys.modules.pop("sitecustomize", None)
+        importlib.import_module("sitecustomize")
 
 
 def obey_variables(before: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ const viewport = { width: 1400, height: 900 };
 const settings = {
   "fuselight.bench.device": "cpu",
   "fuselight.tune.device": "cpu",
-  "fuselight.tune.budget": process.env.FUSELIGHT_PICTURES ? 240 : 30,
+  "fuselight.tune.budget": process.env.FUSELIGHT_PICTURES ? 240 : 15,
   "fuselight.devices": { "lab card": { like: "h100", memoryGb: 94 } },
   // The README's picture shows a benchmark of the usual duration.
   ...(process.env.FUSELIGHT_PICTURES ? {} : { "fuselight.bench.seconds": 0.2, "fuselight.bench.rounds": 3 }),

@@ -260,9 +260,9 @@ OWN_BACKENDS = {
         "return x.softmax(5)",
     ),
     "converted": (
-        "try:\n    return torch.linalg.inv(x - x)\nexcept RuntimeError:\n    raise Missing",
+        "try:\n    return torch.linalg.inv(x[:, :1].expand(3, 3))\nexcept RuntimeError:\n    raise Missing",
         None,
-        "return torch.linalg.inv(x - x)",
+        "return torch.linalg.inv(x[:, :1].expand(3, 3))",
     ),
     "positive": ("y = x.t()\nreturn torch.linalg.cholesky(y)", None, "return torch.linalg.cholesky(y)"),
 }

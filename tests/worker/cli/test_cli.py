@@ -18,7 +18,7 @@ from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Report
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.lsp_client import ROOT
-from tests.support.prepared import prepared_interpreter
+from tests.support.prepared import prepared_interpreter, program_interpreter
 
 pytestmark = pytest.mark.torch
 
@@ -127,7 +127,7 @@ def test_a_program_runs_as_under_python_its_findings_come_after_it_and_its_input
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = fuselight(
-        "run", "--python", sys.executable, "program.py", "3", "--flag", cwd=project, stdin="hello"
+        "run", "--python", program_interpreter(), "program.py", "3", "--flag", cwd=project, stdin="hello"
     )
     assert done.returncode == 3
     assert done.stdout == f"['program.py', '3', '--flag'] __main__ {project} hello\n"

@@ -11,6 +11,7 @@ import pytest
 
 from fuselight.shared.started_processes import logs_in
 from fuselight_server.jobs.trace_log.reader import read_jobs
+from tests.support.prepared import program_interpreter
 
 pytestmark = pytest.mark.torch
 
@@ -43,6 +44,7 @@ dist.barrier()
 """
 
 SPAWNED = """\
+import slow
 import torch
 import torch.multiprocessing as mp
 
@@ -69,7 +71,7 @@ if __name__ == "__main__":
 
 def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fuselight_server", "run", "--python", sys.executable, *words],
+        [sys.executable, "-m", "fuselight_server", "run", "--python", program_interpreter(), *words],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -111,6 +113,7 @@ def test_ranks_of_a_launcher_have_one_report_which_names_the_rank_that_failed(tm
 
 def test_processes_that_a_program_forks_and_spawns_record_themselves(tmp_path: Path) -> None:
     (tmp_path / "spawned.py").write_text(SPAWNED)
+    (tmp_path / "slow.py").write_text("total = sum(range(4_000_000))\n")
     done = run(tmp_path, "spawned.py")
     assert done.returncode == 1, done.stderr
     report = done.stderr[done.stderr.index("LookupError: no shard 7\n\n") :]
@@ -121,7 +124,7 @@ def test_processes_that_a_program_forks_and_spawns_record_themselves(tmp_path: P
     assert "2 processes" in report
     own, processes = report.split("Job spawned, started")
     assert "\n  compiles, all stages  " in own
-    assert "  spawned.py:1 imports torch: " in own, "which the program's own process has imported"
+    assert "  spawned.py:1 imports slow: " in own, "which the program's own process has imported"
     assert "start of" not in own
     assert "start (process " in processes
     last = report.splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 from fuselight.shared.protocol import Limits, ScriptRequest
 from fuselight.shared.report import MARK, RecordedNode, ScriptOutcome, ScriptState, TensorTraits
 from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.repro import Fault, ReproPlan, reproduce
 from fuselight_server.repro.model import Observed, SmallProgram
 from fuselight_server.repro.text import script_of
 from tests.support.live_worker import LiveWorker
+from tests.support.prepared import prepared_interpreter
 
 pytestmark = pytest.mark.torch
 
@@ -28,10 +31,9 @@ class Smooth(torch.nn.Module):
         self.secret_gain = torch.nn.Parameter(torch.tensor(2.0))
 
     def forward(self, ledger):
-        y = ledger.cos() * self.secret_gain
         with torch.no_grad():
             ledger.unfold(1, 1, 5).mul_(3.0)
-        return y.sin().sum() + ledger.sum()
+        return self.secret_gain + ledger.sum()
 
 
 if __name__ == "__main__":
@@ -63,10 +65,18 @@ def faults(live: LiveWorker, folder: Path, source: str) -> tuple[list[Fault], in
     return outcome.faults, outcome.exit_code
 
 
+@pytest.fixture
+def with_programs(tmp_path: Path) -> Iterator[LiveWorker]:
+    """A worker whose new processes have torch imported already."""
+    live = LiveWorker(tmp_path, Interpreter(prepared_interpreter(for_programs=True)))
+    yield live
+    live.close()
+
+
 def test_a_lost_change_of_a_view_becomes_a_program_that_a_new_process_confirms(
-    live: LiveWorker, folder: Path
+    with_programs: LiveWorker, folder: Path
 ) -> None:
-    (fault,), exit_code = faults(live, folder, WINDOWS)
+    (fault,), exit_code = faults(with_programs, folder, WINDOWS)
     assert fault.confirmed is not None, fault.why_not
     assert exit_code == 0
     script = fault.confirmed.script

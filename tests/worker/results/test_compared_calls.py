@@ -435,9 +435,16 @@ def f(x):
     y = x * 2.0
     z = scale(shift(y) if {shifts} else y)
     return y + 1.0, torch.stack([z, z])
+def early(gm, _inputs):
+    nodes = {{node.target: node for node in gm.graph.nodes}}
+    nodes[torch.ops.aten.mul.Tensor].append(nodes[torch.ops.aten.add.Tensor])
+    gm.recompile()
+    return gm
 if __name__ == "__main__":
-    torch.compile(f)(torch.linspace(1, 2, 4))
+    from torch._dynamo.backends.common import aot_autograd
+    torch.compile(f, backend=aot_autograd(fw_compiler=early))(torch.linspace(1, 2, 4))
 """
+"""Its backend adds before the operator is called, as Inductor does."""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from fuselight.shared.shadow_files import ShadowPlan, read_shadows
 from fuselight.worker.results import shadow_run
 from fuselight.worker.results.shadow_run import ShadowRun
 from tests.support.lsp_client import ROOT
+from tests.support.prepared import program_interpreter
 
 pytestmark = pytest.mark.torch
 
@@ -218,7 +219,7 @@ def test_run_prints_what_was_compared_and_keeps_the_exit_code(tmp_path: Path) ->
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "train.py").write_text(PROGRAM)
     path = os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "server")])
-    command = [sys.executable, "-m", "fuselight_server", "run", "--python", sys.executable]
+    command = [sys.executable, "-m", "fuselight_server", "run", "--python", program_interpreter()]
     done = subprocess.run(
         [*command, "--accuracy", "--accuracy-budget", "50%", "train.py"],
         cwd=tmp_path,

@@ -149,7 +149,7 @@ def test_a_candidate_that_uses_too_much_memory_is_a_row(live: LiveWorker) -> Non
 
 
 def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:
-    report = tune(live, candidates=(FREEZING,), only=True)
+    report = tune(live, candidates=(FREEZING,), only=True, seconds=0.05)
     assert report.tier is Tier.TUNED
     assert not report.failures
     tuned = report.tuned

@@ -15,6 +15,7 @@ from fuselight.shared.codec import decode
 from fuselight.shared.inputs import parse_directive
 from fuselight.shared.report import Report, Rung
 from fuselight.shared.worker_launch import launch_path
+from tests.support.prepared import program_interpreter
 
 TELLS = """\
 import os, signal, sys, threading
@@ -54,11 +55,11 @@ BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHON
 
 
 def run(
-    folder: Path, *program: str, **options: object
+    folder: Path, *program: str, python: str = sys.executable, **options: object
 ) -> tuple[subprocess.CompletedProcess[str], Report | None]:
     report = folder / "report.json"
     command = [
-        sys.executable,
+        python,
         launch_path(),
         "run",
         "--report",
@@ -155,7 +156,7 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     tmp_path: Path,
 ) -> None:
     (tmp_path / "program.py").write_text(MODEL + FORKS)
-    done, report = run(tmp_path, "program.py")
+    done, report = run(tmp_path, "program.py", python=program_interpreter())
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "ValueError")
     assert "fuselight" not in done.stderr
     assert report is not None
@@ -207,7 +208,7 @@ def test_the_report_is_complete_after_an_end_that_runs_no_code_and_adds_little_t
 ) -> None:
     """As any signal, crash or `os._exit`. The test above ends with an error, which runs Python's own teardown."""
     (tmp_path / "program.py").write_text(TIMED + MODEL + MANY)
-    done, report = run(tmp_path, "program.py")
+    done, report = run(tmp_path, "program.py", python=program_interpreter())
     assert done.returncode != 0
     assert report is not None, done.stderr
     line = 1 + (TIMED + MODEL).splitlines().index('        print("in the break")')

@@ -14,7 +14,9 @@ import pytest
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Culprit, Failure
+from fuselight_server.base.settings import Interpreter
 from tests.support.live_worker import GOOD, LiveWorker, body, wait_gone
+from tests.support.prepared import prepared_interpreter
 
 hostile = pytest.mark.usefixtures("the_next_run_works")
 
@@ -241,7 +243,7 @@ def test_a_fork_in_user_code_never_reaches_the_host(live: LiveWorker, text: str)
 
 
 def test_processes_in_sessions_of_their_own_end_with_the_host(folder: Path) -> None:
-    live = LiveWorker(folder)
+    live = LiveWorker(folder, Interpreter(prepared_interpreter()))
     note = folder / "pid"
     os.mkfifo(note)
     code = f"import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        open({str(note)!r}, 'w').write(str(os.getpid()))\n    while True: time.sleep(1)\n"

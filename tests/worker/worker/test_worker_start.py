@@ -17,6 +17,7 @@ from fuselight_server.execution.worker_client import pending
 from fuselight_server.execution.worker_client.client import WorkerState
 from fuselight_server.execution.worker_client.process import WorkerFailed
 from tests.support.live_worker import GOOD, LiveWorker
+from tests.support.prepared import prepared_interpreter
 
 
 def fake_interpreter(tmp_path: Path, script: str) -> Interpreter:
@@ -84,7 +85,8 @@ def test_a_torch_that_is_too_old_or_broken(
 
 def test_the_users_pythonpath_is_kept(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "from_pythonpath.py").write_text("n = 5\n")
-    live = LiveWorker(folder, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    python = Interpreter(prepared_interpreter())
+    live = LiveWorker(folder, python, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     report = live.analyse("import from_pythonpath, os\nprint(os.environ['PYTHONPATH'])\n" + GOOD)
     assert report.failures == ()
     assert report.output.stdout == f"{tmp_path}\n"

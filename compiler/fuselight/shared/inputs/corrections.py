@@ -96,7 +96,7 @@ def _shapes(text: str) -> Iterator[Correction]:
         rf"(?<![\w.])(?P<dtype>[^\W\d]\w*)\s*(?:\[\s*[\[(]?|<|\{{)(?P<sizes>{_SIZES})(?:[\])]?\s*\]|>|\}})",
         text,
     ):
-        if known_dtype(match["dtype"]) is None or re.search(r"[:;×]\s*$", match["sizes"]):
+        if known_dtype(match["dtype"]) is None or re.search(r"[:;×]\s*$|[,;][^,;]*:", match["sizes"]):
             continue
         sizes = [re.sub(r"^\w+\s*=\s*", "", part) for part in _parts(match["sizes"])]
         tensor = f"{known_dtype(match['dtype'])}[{', '.join(sizes)}]"
@@ -110,7 +110,16 @@ def _parts(sizes: str) -> list[str]:
 
 
 def _bounds(text: str) -> Iterator[Correction]:
-    """`i64[8] < 32`, `i64[8]:32`, `i64[8] in 32`, `i64[8] 32`, `i64[8]{32}`."""
+    """`i64[8] < 32`, `i64[8]:32`, `i64[8] in 32`, `i64[8] 32`, `i64[8]{32}`, `i64[8; 0:32]`."""
+    inside = r"(?<![\w.])([^\W\d]\w*)\[([^\[\]]*?)\s*[;,]\s*(\d*)\s*:\s*(\d+)\s*\]"
+    for match in re.finditer(inside, text):
+        dtype, low = known_dtype(match[1]), int(match[3] or 0)
+        if dtype is not None and dtype.lstrip("b")[0] in "iuf" and low < int(match[4]):
+            integers = f" % {int(match[4]) - low}{f' + {low}' if low else ''}"
+            bounds = integers if dtype[0] in "iu" else f".uniform_({low}, {match[4]})"
+            yield Correction(
+                *match.span(), f"{dtype}[{match[2]}]{bounds}", f"`{match[0]}` does not bound values"
+            )
     mark = r"(?P<mark><=|<|:|\bin\b(?:\s*range)?|\bmax\b|\bbelow\b|\bmod\b|)"
     bound = rf"{mark}\s*[({{]?\s*(?P<most>\d+|[^\W\d][\w.]*)\s*[)}}]?"
     for match in re.finditer(rf"(?P<tensor>{_TENSOR})\s*{bound}(?!\w|\s*[=\[(.])", text):

@@ -21,7 +21,7 @@ from fuselight_server.cli.accuracy_options import (
     asked_accuracy_plan,
     has_accuracy_options,
 )
-from fuselight_server.cli.options import add_command_options, at_least
+from fuselight_server.cli.options import add_command_options, add_tries_option, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, link_option, world_option
@@ -55,13 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run every target, also those of which nothing has changed since an earlier check",
     )
-    parser.add_argument(
-        "--tries",
-        choices=tuple(TRIES),
-        default="some",
-        help="which changes that may cure a recompilation are tried on the calls of the run: none, those for which "
-        "30%% of the command's time, or 20 seconds, are enough, worst findings first, or all (default: %(default)s)",
-    )
+    add_tries_option(parser, tuple(TRIES))
     parser.add_argument(
         "--warm",
         action="store_true",

@@ -10,9 +10,10 @@ import argparse
 
 from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.terminal import print_error, standard_error, standard_output
-from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.options import add_command_options, add_tries_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
+from fuselight_server.commands.check import TRIES
 from fuselight_server.commands.fix import Attempt, fix
 from fuselight_server.commands.notebook_cells import fix_in_cells
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="fix only findings with this code, or a code that starts so; repeatable",
     )
+    add_tries_option(parser, tuple(TRIES))
     output = parser.add_mutually_exclusive_group()
     output.add_argument(
         "--diff",
@@ -70,6 +72,7 @@ def execute(options: argparse.Namespace) -> int:
         writes=options.write,
         inductor=options.inductor,
         warm=options.warm,
+        tries=TRIES[options.tries],
         on_verdict=on_verdict,
     )
     from fuselight_server.cli.formats.fixes import fixes_as_json, print_diff, print_fixes  # noqa: PLC0415 - not for --help

@@ -75,6 +75,17 @@ def add_color_option(parser: ArgumentParser) -> None:
     )
 
 
+def add_tries_option(parser: ArgumentParser, choices: tuple[str, ...]) -> None:
+    """Declare `--tries`."""
+    parser.add_argument(
+        "--tries",
+        choices=choices,
+        default="some",
+        help="which changes that may cure a finding are tried on the calls of the run: none, those for which "
+        "30%% of the command's time, or 20 seconds, are enough, worst findings first, or all (default: %(default)s)",
+    )
+
+
 def add_training_options(parser: ArgumentParser, *, training: str, inference: str) -> None:
     """Declare `--train` and `--inference`, which stand above the directive; each with what the command then does."""
     mode = parser.add_mutually_exclusive_group()

@@ -42,6 +42,20 @@ async def report_as_is(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
     return await target_run.run_report()
 
 
+async def try_advice(
+    target_run: TargetRun, report: Report, budget: TrialBudget, outcome: CheckOutcome
+) -> Report:
+    """The report of a target with the trials that it lacks, as far as the budget allows."""
+    return await try_cures(
+        target_run.request,
+        report,
+        target_run.run_report,
+        budget=budget,
+        read_line=outcome.sources.line,
+        show=lambda text: target_run.show(f"trying advice: {text}"),
+    )
+
+
 async def analyze(
     options: CommandOptions,
     show: Callable[[str], None],
@@ -63,14 +77,7 @@ async def analyze(
 
     async def completed(report: Report, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         try:
-            return await try_cures(
-                target_run.request,
-                report,
-                target_run.run_report,
-                budget=budget,
-                read_line=outcome.sources.line,
-                show=lambda text: target_run.show(f"trying advice: {text}"),
-            )
+            return await try_advice(target_run, report, budget, outcome)
         except asyncio.CancelledError:
             if not (keeps_partial and token.is_canceled):
                 raise

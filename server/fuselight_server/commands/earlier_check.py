@@ -1,4 +1,4 @@
-"""What an earlier check of the same files has kept for `fuselight fix`, and what it learns from the fixes.
+"""The capture and the trials of a target as `fuselight check` makes and keeps them, for `fuselight fix`.
 
 Invariant: trials are those of the very run that would be made again. The verdicts are kept beside that capture.
 """
@@ -9,40 +9,61 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.remedies import RemedyState
+from fuselight_server.commands.check import try_advice
 from fuselight_server.commands.known_fixes import keep_verified, target_of
 from fuselight_server.commands.targets import kept_captures
 from fuselight_server.execution.runs.kept_answers import KeptAnswers
+from fuselight_server.explain.findings.common.context import TRIALS
+from fuselight_server.fixes.verification.cure_trials import TrialBudget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.kept_captures import KeptCaptures
     from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
 
 
 class EarlierCheck:
-    """The captures that a check has kept of the targets of one command."""
+    """The captures that checks keep of the targets of one command."""
 
-    def __init__(self, captures: KeptCaptures | None) -> None:
+    def __init__(self, captures: KeptCaptures | None, tries: float | None = 0.0) -> None:
+        """`tries`: as in `analyze`."""
         self._captures = captures
+        self._budget = TrialBudget(tries)
         self._keys: dict[tuple[str, str], str] = {}
         """By file and name of a target, the key of its capture."""
 
     @classmethod
-    def of(cls, options: CommandOptions) -> EarlierCheck:
+    def of(cls, options: CommandOptions, tries: float | None = 0.0) -> EarlierCheck:
         """Those of the command's interpreter; none where texts are given that no file has."""
-        return cls(None if options.texts else kept_captures(options))
+        return cls(None if options.texts else kept_captures(options), tries)
 
-    def with_trials(self, request: RunRequest, report: Report) -> Report:
-        """The report of a run, with the trials that a check of the same run has made."""
-        known = self._captures.answer(request) if self._captures is not None else None
-        if known is None:
-            return report
-        self._keys[target_of(report)] = known.key
-        return dataclasses.replace(report, trials=known.report.trials)
+    async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        """The report of a target with the trials of its cures: it is run, and tried, as far as no check has done so.
+
+        What is new is kept for the next check.
+        """
+        request, captures = target_run.request, self._captures
+        known = captures.answer(request) if captures is not None else None
+        if known is not None:
+            first = known.report
+        else:
+            first = await target_run.run_report(captures.recording(request) if captures is not None else None)
+        # Why an earlier check could not try more holds until somebody asks for all.
+        is_over = known is not None and any(problem.stage == TRIALS for problem in first.problems)
+        is_tried = is_over and self._budget.share is not None
+        report = first if is_tried else await try_advice(target_run, first, self._budget, outcome)
+        key = known.key if known is not None else ""
+        if captures is not None and known is None and target_run.worker.hello is not None:
+            key = captures.keep_capture(request, report, target_run.worker.hello.packages)
+        elif captures is not None and report is not first:
+            key = captures.keep_trials(request, report)
+        self._keys[target_of(report)] = key
+        return report
 
     def keep_verified(self, findings: Iterable[Finding]) -> None:
         """Keep what was verified of the fixes of findings, for the next check."""

@@ -16,7 +16,7 @@ from fuselight_server.base.diff_text import TextChange, diff_folder, name_in
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_target
-from fuselight_server.base.remedies import RemedyState
+from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.earlier_check import EarlierCheck
@@ -30,10 +30,11 @@ from fuselight_server.commands.targets import TargetRun, readings_of, report_eac
 from fuselight_server.explain.findings.priority import Priority
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
+from fuselight_server.fixes.verification.cure_trials import SHARE
 from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.fixes.verification.fixer import MAX_COMPILED, Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import text_of_file
-from fuselight_server.fixes.verification.remedy_list import of_attempt, of_refusal, with_fixes
+from fuselight_server.fixes.verification.remedy_list import of_attempt, of_candidate, of_refusal, with_fixes
 from fuselight_server.source.reading import Reading
 
 __all__ = ["Attempt", "FindingRefusal", "FixOutcome", "FixStatus", "FixedFiles", "fix"]
@@ -122,6 +123,7 @@ async def fix(
     writes: bool = False,
     inductor: bool = False,
     warm: bool = False,
+    tries: float | None = SHARE,
     on_verdict: Callable[[Attempt], None] = lambda _attempt: None,
 ) -> FixOutcome:
     """Run all targets, and then try the remedies of the findings of each.
@@ -129,7 +131,7 @@ async def fix(
     All run first, so that each fix is also verified for the targets after its own. `codes`: how the codes of the
     findings start that are fixed, none for all; `changes_behavior`: whether fixes count that change random numbers,
     output or exceptions; `inductor`: as in `Fixer`; `warm`: whether to start each target twice, too, and fix what the
-    second start compiles again; `on_verdict`: as in `Fixer`.
+    second start compiles again; `tries`: as in `analyze`; `on_verdict`: as in `Fixer`.
 
     Where nothing is written, few of the further calls are compiled: the result of a change says how many are left out.
     """
@@ -146,7 +148,7 @@ async def fix(
             on_verdict=on_verdict,
             texts=options.texts,
             notify=options.notify,
-            earlier=EarlierCheck.of(options),
+            earlier=EarlierCheck.of(options, tries),
         )
         checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(
@@ -188,10 +190,11 @@ class FixedFiles:
         """`folder`: an empty one for the results of runs. `warm`: as in `fix`.
 
         `inductor`, `most_compiled`, `on_verdict`: as in `Fixer`. `texts`: as in the options. `earlier`: what an earlier
-        check has tried.
+        check has tried, and what it lacks; None: nothing is tried.
         """
         self.earlier = earlier if earlier is not None else EarlierCheck(None)
-        self._findings: dict[Finding, None] = {}
+        self._findings: dict[Finding, tuple[FindingRemedy, ...]] = {}
+        """With the fixes that each may have and the rewrites that are refused, as a check lists them."""
         self._owners: dict[tuple[str, str], set[tuple[str, str]]] = {}
         """The programs of a part, by the files and the names of their targets."""
         self._given = texts or {}
@@ -232,7 +235,9 @@ class FixedFiles:
     async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
-        first = self.earlier.with_trials(target_run.request, await target_run.run_report())
+        # Many runs follow: the worker imports once what each of them would import again.
+        target_run = replace(target_run, request=replace(target_run.request, preload=True))
+        first = await self.earlier.report_of(target_run, outcome)
         parts = await parts_of(target_run, target_run.token, first, target_run.of_call)
         for other_target_run, report in parts:
             self.fixer.add_target(other_target_run, report)
@@ -241,7 +246,7 @@ class FixedFiles:
                     f"{format_target(other_target_run.request.target.name)} is not fixed: {report.failures[0].message}"
                 )
         if parts[0][0] is not target_run:
-            parts = [(part, replace(report, trials=first.trials)) for part, report in parts]
+            self.fixer.programs.add(target_run, first, (part for part, _ in parts))
             self._programs.append((first, parts))
             same = {
                 target_of(program)
@@ -258,7 +263,7 @@ class FixedFiles:
         self.refuse_program_fixes()
         for _, parts in self._targets:
             for _, first in parts:  # a fix of one part moves the lines of the others
-                self._findings |= dict.fromkeys(filter(self._asked.takes, self.fixer.findings(first)))
+                self._list(first, ())
         for number, (target_run, parts) in enumerate(self._targets):
             last = [await self._fixed(part, first) for part, first in parts][-1]
             if self._warm:
@@ -279,14 +284,22 @@ class FixedFiles:
                 finding.identity_in_target for _, report in parts for finding in self.fixer.findings(report)
             }
             for first in firsts:
-                of_program = list(filter(self._asked.takes, self.fixer.findings(first)))
-                self._findings |= dict.fromkeys(of_program)
+                of_program = self._list(first, firsts)
                 self.left |= {
                     (item.code, item.span.path, item.span.line)
                     for item in of_program
                     if item.identity_in_target not in of_parts
                 }
             self._of_programs += program_attempts(self.fixer, firsts, parts, self._asked)
+
+    def _list(self, report: Report, others: Sequence[Report]) -> list[Finding]:
+        """The findings of a report, which are listed with the fixes that they may have."""
+        found = list(filter(self._asked.takes, self.fixer.findings(report)))
+        for finding in found:
+            known = self.fixer.rewrites(finding, report, others)
+            fixes = (*map(of_candidate, known.remedies), *map(of_refusal, known.refused))
+            self._findings.setdefault(finding, fixes)
+        return found
 
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""
@@ -319,7 +332,7 @@ class FixedFiles:
     def listed_findings(self) -> Iterator[Finding]:
         """The findings of the files as they were read, each with its one list of remedies."""
         listed: list[Finding] = []
-        for finding in self._findings:
+        for finding, fixes in self._findings.items():
             if any(self._is_same(finding, other) for other in listed):
                 continue
             listed.append(finding)
@@ -337,7 +350,9 @@ class FixedFiles:
             refused = (
                 of_refusal(item.refusal) for item in self.refusals if self._is_same(finding, item.finding)
             )
-            yield with_fixes(finding, (*tried, *refused))
+            known = {(fix.kind, fix.text) for fix in tried}
+            others = (fix for fix in fixes if (fix.kind, fix.text) not in known)
+            yield with_fixes(finding, (*tried, *refused, *others))
 
     def _is_same(self, finding: Finding, other: Finding) -> bool:
         """Whether two findings are one, of a target or of a program and a part of it."""

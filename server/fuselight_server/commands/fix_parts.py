@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight_server.base.formatting import format_list
 from fuselight_server.execution.runs.planning import program_calls
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.comparison_runs import FixTarget
-from fuselight_server.fixes.verification.remedy_list import NOT_REACHED
+from fuselight_server.fixes.verification.remedy_list import NOT_REACHED, helping_trial, refused_in_a_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,10 +29,13 @@ async def parts_of(
 ) -> list[tuple[T, Report]]:
     """Return what fixes of a target are verified for, each with its report: the calls of a program, or itself.
 
-    `with_request` makes the target of a call.
+    `with_request` makes the target of a call. The trials of the program count for its parts.
     """
     parts = [with_request(request) for request in program_calls(target.request, report)]
-    return [(part, await token.run(part.run_report(part.request))) for part in parts] or [(target, report)]
+    return [
+        (part, replace(await token.run(part.run_report(part.request)), trials=report.trials))
+        for part in parts
+    ] or [(target, report)]
 
 
 async def fix_part(
@@ -51,6 +55,10 @@ async def fix_part(
 
 
 _NOT_IN_A_PART = NOT_REACHED + "calls of {} that are repeated alone, in which the finding does not occur"
+_HELPS = (
+    "it helps ({}), but its results are compared on calls of {} that are repeated alone, in which the finding does "
+    "not occur"
+)
 
 
 def program_attempts(
@@ -68,9 +76,17 @@ def program_attempts(
         for remedy in fixer.candidates(finding, report)
     }
     names = dict.fromkeys(part.request.target.name for part, _ in parts)
-    why = _NOT_IN_A_PART.format(format_list([f"`{name}`" for name in names]))
+    words = format_list([f"`{name}`" for name in names])
+
+    def refused(finding: Finding, remedy: Remedy) -> Attempt:
+        """What a trial has shown of all calls counts for the list of the finding."""
+        helps = helping_trial(finding, remedy)
+        known = _HELPS.format(helps.counts, words) if helps else refused_in_a_trial(finding, remedy)
+        why = known or _NOT_IN_A_PART.format(words)
+        return Attempt(*(finding, finding.span.line, remedy, FixStatus.REFUSED, why), is_of_trial=bool(known))
+
     attempts = {
-        _change(finding, remedy): Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
+        _change(finding, remedy): refused(finding, remedy)
         for first in firsts
         for finding in fixer.findings(first)
         if asked.takes(finding)

@@ -192,7 +192,7 @@ async def test_every_face_shows_the_same_list_before_a_verification(
 @pytest.mark.parametrize("passes", [True, False])
 @pytest.mark.parametrize("name", [name for name, (_, remedies, _) in PROGRAMS.items() if remedies])
 @pytest.mark.parametrize("trial", TRIALS)
-async def test_a_verification_outranks_a_trial_in_the_editor_and_in_the_terminal(
+async def test_a_verification_outranks_a_trial_unless_that_refuses_the_change(
     program: Program, name: str, trial: str, *, passes: bool
 ) -> None:
     program.make(name, trial, EXACT if passes else differing(Aspect.OUTPUT))
@@ -200,11 +200,19 @@ async def test_a_verification_outranks_a_trial_in_the_editor_and_in_the_terminal
     shown, hover = await program.hovered()
     assert await program.in_report() == list(refusals(shown.remedies))
     states = {remedy.kind: remedy.state for remedy in shown.remedies if remedy.is_fix}
-    assert (RemedyState.VERIFIED in states.values()) is passes
+    is_refused = trial == "does not cure"
+    assert (RemedyState.VERIFIED in states.values()) is (passes and not (is_refused and name == "a setting"))
+    assert not is_refused or states.get(SETTING) in {None, RemedyState.REFUSED}
     for remedy in shown.remedies:
         if remedy.state is RemedyState.REFUSED and remedy.is_fix:
             assert f"{remedy.text}: tried and refused" in hover or passes
-    of_fix = {entry["kind"]: entry["state"] for entry in await program.fixed() if entry["is_fix"]}
-    tried = {kind: state for kind, state in states.items() if kind in of_fix}
-    assert tried, "fix tries at least the first"
-    assert of_fix == {kind: state.value for kind, state in tried.items()}
+    checked = [remedy.as_data() for remedy in program.checked().findings[0].remedies]
+    fixed = await program.fixed()
+    assert {entry["kind"] for entry in fixed} >= {entry["kind"] for entry in checked if entry["kind"]}
+    judged = {entry["kind"]: entry["state"] for entry in fixed if entry["state"] in {"verified", "refused"}}
+    assert judged, "fix tries at least the first"
+    assert judged == {kind: states[kind].value for kind in judged}
+    if SETTING in states and is_refused:
+        assert [entry for entry in fixed if entry["kind"] == SETTING] == [
+            entry for entry in checked if entry["kind"] == SETTING
+        ], "with the reason of the trial"

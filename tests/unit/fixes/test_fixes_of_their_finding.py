@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fuselight.shared.codec import decode
 from fuselight.shared.report import CallCure, CureGoal, CureKind, CureTrial, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, advised, refusals
@@ -19,7 +21,7 @@ from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_r
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
-from fuselight_server.fixes.verification.remedy_list import of_candidate, of_refusal, with_fixes
+from fuselight_server.fixes.verification.remedy_list import of_attempt, of_candidate, of_refusal, with_fixes
 from tests.support.reports import FILE, at, broken, report
 
 FINDING = Finding(
@@ -77,7 +79,7 @@ def test_advice_goes_with_a_refused_fix_but_not_with_a_setting(*, is_setting: bo
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_fix_lists_a_verdict_for_its_finding_alone(other: Finding) -> None:
     files = FixedFiles(FixOptions(), "", writes=False)
-    files._findings = dict.fromkeys((FINDING, other))
+    files._findings = dict.fromkeys((FINDING, other), ())
     files.fixer.attempts.append(passed(replace(FINDING, title="item", message="In other words.")))
     assert [len(finding.remedies) for finding in files.listed_findings()] == [1, 0]
 
@@ -86,7 +88,7 @@ def test_a_program_and_its_part_have_one_finding() -> None:
     files = FixedFiles(FixOptions(), "", writes=False)
     part = replace(FINDING, target="Net.forward", target_path="/w/net.py")
     files._owners[part.target_path, part.target] = {(FINDING.target_path, FINDING.target)}
-    files._findings = dict.fromkeys((FINDING, part))
+    files._findings = dict.fromkeys((FINDING, part), ())
     files.fixer.attempts.append(passed(part))
     ((entry,),) = [finding.remedies for finding in files.listed_findings()]
     assert entry.state is RemedyState.VERIFIED
@@ -184,6 +186,14 @@ def test_verdicts_of_two_columns_are_kept_apart() -> None:
     for finding in (FINDING, *OTHERS.values()):
         keep_verified(answers, f"capture of {finding.target_path} {finding.target}", finding, (entry,))
     assert len(kept) == 1 + len(OTHERS)
+
+
+def test_what_fix_has_verified_is_read_again_as_it_was() -> None:
+    kept: list[str] = []
+    answers: Any = SimpleNamespace(remember=lambda _path, text, *_: kept.append(text))
+    entry = of_attempt(passed(FINDING))
+    keep_verified(answers, "key", FINDING, (entry,))
+    assert decode(tuple[FindingRemedy, ...], json.loads(kept[0])) == (entry,)
 
 
 def test_a_change_that_trials_name_for_two_values_is_listed_once() -> None:

@@ -6,7 +6,7 @@ Invariant: each remedy that was considered has one row, which says what became o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from fuselight_server.base.diff_text import name_in
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.option_names import with_options
-from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised
+from fuselight_server.base.remedies import RemedyState, advised
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
@@ -55,7 +55,7 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
     attempts = outcome.attempts
     if attempts:
         terminal.print_table([_HEADER, *map(_row, attempts)], left_columns=len(_HEADER))
-    for note in dict.fromkeys(note for attempt in attempts for note in attempt.notes):
+    for note in dict.fromkeys(_notes(attempts)):
         terminal.print(f"note: {note}")
     totals = [
         f"{number} {status.value}"
@@ -79,6 +79,14 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         )
     for note in _diff_notes(outcome) if diff_shown else ():
         terminal.print(f"note: {note}")
+
+
+def _notes(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """What was not compared, and what the counts are of."""
+    for attempt in attempts:
+        yield from attempt.notes
+    if sum(attempt.has_passed for attempt in attempts) > 1:
+        yield "the counts of each fix are those on top of the fixes above it"
 
 
 def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
@@ -105,12 +113,8 @@ def _advice(outcome: FixOutcome) -> Iterator[str]:
     for finding in outcome.findings:
         tried = [remedy for remedy in finding.remedies if remedy.state is RemedyState.TRIED]
         others = [remedy for remedy in finding.remedies if not remedy.is_fix]
-        pending = [remedy for remedy in others if remedy.is_pending]
-        if not pending and (count := outcome.checked.untried(finding)):
-            untried = f"{format_count(count, 'possible change')} {'are' if count > 1 else 'is'} not tried yet"
-            pending = [FindingRemedy(untried)]
-        known = [remedy for remedy in others if not remedy.is_pending and (remedy.is_step or not pending)]
-        words = advised(tried) or (*advised(known)[:1], *advised(pending))
+        is_open = any(remedy.is_pending for remedy in others)
+        words = advised(tried) or advised(remedy for remedy in others if remedy.is_step or not is_open)
         is_fixed = any(remedy.state is RemedyState.VERIFIED for remedy in finding.remedies)
         is_left = (finding.code, finding.span.path, finding.span.line) in outcome.left
         if words and is_left and not is_fixed:

@@ -174,6 +174,7 @@ class FixTargets:
             parts = await parts_of(offer.result, dataclasses.replace(target, show=self._show_part), token)
             for part in parts:
                 fixer.add_target(*part)
+            fixer.programs.add(target, offer.result.report, (part for part, _ in parts))
             self._parts = fixer, parts
         return self._parts[1]
 
@@ -284,8 +285,10 @@ class FileFixes:
             for result, target in zip(results, targets, strict=True)
             for part in await parts_of(result, target, token)
         ]
-        for _, part in parts:
+        programs = {result.key: target for result, target in zip(results, targets, strict=True)}
+        for result, part in parts:
             fixer.add_target(*part)
+            fixer.programs.add(programs[result.key], result.report, (part[0],))
         self._targets.add_other_targets(others, fixer)
         for result, (target, first) in parts:
             last = await fix_part(fixer, target, token, first, _EXACT)

@@ -56,6 +56,8 @@ class Attempt:
     """Whether further calls are still to be compared."""
     comparison: TextComparison = NOT_COMPARED
     """What the compared calls show."""
+    is_of_trial: bool = False
+    """Whether a trial of the change says what is known of it, as nothing was compared."""
     as_read: Finding | None = None
     """The finding in the file as it was read; None where no fix came before."""
 
@@ -102,7 +104,7 @@ class Attempt:
             return ()
         operators = sum(record.graph.operators for record in self.report.compiles if record.graph is not None)
         is_limited = self.remedy.fix_class is FixClass.CHANGES, bool(self.excepted)
-        return (*is_limited, counts(self.report).breaks, len(self.report.compiles), -operators)
+        return (*map(int, is_limited), counts(self.report).breaks, len(self.report.compiles), -operators)
 
     @property
     def next_words(self) -> str:

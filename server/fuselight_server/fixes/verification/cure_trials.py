@@ -150,7 +150,7 @@ class _CureTrials:
 
     async def _answer(self, trial: CureRun) -> Report:
         start = self._budget.clock()
-        answer = await self._run(dataclasses.replace(self.request, trial=trial, preload=False))
+        answer = await self._run(dataclasses.replace(self.request, trial=trial, preload=True))
         taken = self._budget.clock() - start
         self._seconds = max(self._seconds, taken)
         self._budget.spent += taken

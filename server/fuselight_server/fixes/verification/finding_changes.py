@@ -36,6 +36,8 @@ class FindingChanges:
 
     why: str = ""
     """Why they refuse the remedy; empty if they do not."""
+    is_left: bool = False
+    """Whether that is because its own finding is as it was."""
     next: tuple[Finding, ...] = ()
     """Findings of the new text that the remedy uncovers."""
 
@@ -61,12 +63,16 @@ def finding_changes(
         match = _match(finding, old, left, progress.lines)
         is_there = match is not None and _is_on_a_line_of([old.span], match, progress.lines)
         if match is not None and old == finding and is_there and not (is_tried or _is_reduced(old, match)):
-            return FindingChanges(_AS_OFTEN if old.code == _RECOMPILED else "the finding is still there")
+            return FindingChanges(
+                _AS_OFTEN if old.code == _RECOMPILED else "the finding is still there", is_left=True
+            )
         if match is not None:
             left.remove(match)
         elif old != finding:
             gone.append(old)
     new = [other for other in left if _counts(other, progress) and not _has_old_words(other, gone, progress)]
+    if finding.code == _RECOMPILED and not (is_tried or progress.recompiles_less):
+        return FindingChanges(_AS_OFTEN, is_left=True)  # for another cause, which failed with this one
     uncovered = uncovered_findings(new, progress, moves_break=moves_break)
     caused = next((other for other in new if other not in uncovered), None)
     if caused is not None:

@@ -32,9 +32,10 @@ from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns, 
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.reach import may_run
-from fuselight_server.fixes.verification.remedy_list import helps_in_a_trial
+from fuselight_server.fixes.verification.remedy_list import helping_trial, refused_in_a_trial
 from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import remedy_verdict
+from fuselight_server.fixes.verification.whole_programs import WholePrograms
 from fuselight_server.source.document import read_source
 from fuselight_server.source.line_map import LineMap
 from fuselight_server.source.reading import Reading
@@ -104,6 +105,7 @@ class Fixer:
         self.runs = ComparisonRuns(
             self.texts, folder, inductor=inductor, case_seconds=case_seconds, most_compiled=most_compiled
         )
+        self.programs = WholePrograms(self.texts, self.findings_after, self.progress)
         self._obstacle = obstacle
         self._most_rounds = most_rounds
         self._on_verdict = on_verdict
@@ -230,18 +232,17 @@ class Fixer:
         obstacle = self._obstacle(remedy)
         if obstacle:
             return dataclasses.replace(refused, why=obstacle)
+        if why := refused_in_a_trial(finding, remedy):
+            return dataclasses.replace(refused, why=why, is_of_trial=True)
         new = await self.runs.verified(target, remedy)
-        lines = {
-            path: LineMap.between(self.texts.text(path) or "", text) for path, text in remedy.texts.items()
-        }
-        progress = CompileProgress(report, new, lines, lambda caused: self._as_read_before(caused, remedy))
+        progress = self.progress(report, new, remedy)
         verdict = remedy_verdict(
             remedy,
             finding,
             before=self.findings(report),
             after=self.findings_after(new, remedy.texts),
             progress=progress,
-            is_tried=helps_in_a_trial(finding, remedy),
+            is_tried=helping_trial(finding, remedy) is not None,
         )
         comparison = compare_calls(remedy, progress.compared)
         if not verdict.passed:
@@ -258,7 +259,15 @@ class Fixer:
             next=verdict.next,
             is_checking=True,
         )
-        return attempt.with_comparison(comparison)
+        attempt = attempt.with_comparison(comparison)
+        return await self.programs.judge(target, attempt) if attempt.has_passed else attempt
+
+    def progress(self, before: Report, after: Report, remedy: Remedy) -> CompileProgress:
+        """What a remedy changes between the reports of the texts so far and of those with it."""
+        lines = {
+            path: LineMap.between(self.texts.text(path) or "", text) for path, text in remedy.texts.items()
+        }
+        return CompileProgress(before, after, lines, lambda caused: self._as_read_before(caused, remedy))
 
     async def _with_others(
         self, target: FixTarget, remedy: Remedy, comparison: TextComparison

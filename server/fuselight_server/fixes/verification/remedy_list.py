@@ -58,7 +58,7 @@ def of_refusal(rewrite: RefusedRewrite) -> FindingRemedy:
 def of_attempt(attempt: Attempt) -> FindingRemedy:
     """A fix with what came of its verification."""
     entry = of_candidate(attempt.remedy)
-    if attempt.is_checking or attempt.is_skipped:
+    if attempt.is_checking or attempt.is_skipped or attempt.is_of_trial:
         return entry
     if attempt.has_passed:
         limits = (attempt.why, "one side not tried" if attempt.is_one_sided else "", attempt.next_words)
@@ -94,10 +94,28 @@ def _with_remedies(finding: Finding, remedies: tuple[FindingRemedy, ...]) -> Fin
     return replace(other, message=compose(head, compose(hints=other.hints)))
 
 
-def helps_in_a_trial(finding: Finding, remedy: Remedy) -> bool:
-    """Whether a trial of the change that a fix makes has helped, on all calls of the run."""
+def helping_trial(finding: Finding, remedy: Remedy) -> FindingRemedy | None:
+    """The trial of the change that a fix makes, on all calls of the run; None if none has helped."""
     fix = of_candidate(remedy)
-    return any(entry.state is RemedyState.TRIED and _is_same_change(entry, fix) for entry in finding.remedies)
+    tried = (entry for entry in finding.remedies if entry.state is RemedyState.TRIED)
+    return next((entry for entry in tried if _is_same_change(entry, fix)), None)
+
+
+def refused_in_a_trial(finding: Finding, remedy: Remedy) -> str:
+    """Why a trial of the change that a fix makes has refused it, on all calls of the run; else empty.
+
+    What helps together with other changes is refused by its verification alone.
+    """
+    fix = of_candidate(remedy)
+    same = next((entry for entry in finding.remedies if _is_same_change(entry, fix)), None)
+    if same is None or same.cure is None or _join(same, fix).state is not RemedyState.REFUSED:
+        return ""
+    joint = (
+        entry.cure
+        for entry in finding.remedies
+        if entry.state is RemedyState.TRIED and entry.cure is not None and entry.cure.also
+    )
+    return "" if any(same.cure in cure.changes for cure in joint) else same.why
 
 
 def _is_same_change(remedy: FindingRemedy, fix: FindingRemedy) -> bool:

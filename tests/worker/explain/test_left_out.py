@@ -1,4 +1,4 @@
-"""A function that is left out of compiled code, for values that it alone reads."""
+"""A function that is left out of compiled code, for values that it alone reads; a list of numbers as one tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fuselight.shared.report import CallCure, CureKind
 from tests.support.live_worker import LiveWorker
 from tests.support.tried_programs import tried_report
 
-HEAD = "import torch\nfrom torch import nn\n"
+HEAD = "import math, torch\nfrom torch import nn\n"
 LISTED = (
     HEAD
     + """\
@@ -23,7 +23,7 @@ class Schedule:
     def __init__(self):
         self.at, self.alphas = 0, [0.1, 0.2, 0.3, 0.4, 0.5]
     def step(self, x):
-        x = x * self.alphas[self.at]
+        x = x * math.sqrt(self.alphas[self.at])
         self.at += 1
         return x
 class Net(nn.Module):
@@ -104,6 +104,53 @@ def outer():
         return x
     return hidden(1)
 """
+
+
+LISTS = (
+    HEAD
+    + """\
+class Schedule:
+    def __init__(self):
+        self.at, self.alphas = 0, [0.1, 0.2, 0.3, 0.4, 0.5]
+    def step(self, x):
+        x = x * self.alphas[self.at] + self.alphas[self.at + 1]
+        self.at += 1
+        return x
+if __name__ == "__main__":
+    step = torch.compile(Schedule().step)
+    for _ in range(4):
+        step(torch.ones(2))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "subject"),
+    [
+        (LISTS, "L['self'].alphas"),
+        pytest.param(
+            HEAD
+            + """\
+@torch.compile
+def scaled(x, table, n):
+    return x * table[n]
+if __name__ == "__main__":
+    for n in range(4):
+        scaled(torch.ones(2), [0.1, 0.2, 0.3, 0.4], n)
+""",
+            "L['table']",
+            marks=pytest.mark.corpora,
+        ),
+    ],
+    ids=["of an object", "of an argument"],
+)
+def test_a_list_of_numbers_is_one_tensor_where_that_saves_compiles(
+    live: LiveWorker, source: str, subject: str
+) -> None:
+    trials = [trial for trial in tried_report(live, source).trials if trial.cure.kind is CureKind.STACK]
+    assert [trial.cure.subjects for trial in trials if trial.cures and not trial.cure.also] == [(subject,)], (
+        trials
+    )
 
 
 @pytest.fixture

@@ -85,6 +85,8 @@ def _as_tensor(value: Any) -> Any:
 def _stacked(value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
+    if isinstance(value, (list, tuple)) and value and {*map(type, value)} <= {int, float}:
+        return torch.tensor(value)
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in value):
         raise UnfitValueError("its elements are not tensors")
     try:

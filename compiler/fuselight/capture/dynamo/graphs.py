@@ -12,6 +12,7 @@ from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Graph, text_key
 
 _CALLS = ("call_function", "call_method", "call_module")
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool, torch.Size)
 
 
 def read_graph(module: torch.fx.GraphModule, texts: dict[str, str]) -> Graph:
@@ -25,6 +26,11 @@ def read_graph(module: torch.fx.GraphModule, texts: dict[str, str]) -> Graph:
         text_key=key,
         lines=tuple(stacks.of_node(node) for node in operators),
         targets=tuple(target_name(node.target) for node in operators),
+        numbers=tuple(
+            index
+            for index, node in enumerate(operators)
+            if isinstance(node.meta.get("example_value"), _NUMBERS)
+        ),
         inputs=tuple(_input_text(node) for node in module.graph.nodes if node.op == "placeholder"),
     )
 

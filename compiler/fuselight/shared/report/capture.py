@@ -23,6 +23,8 @@ class Graph:
     """Per operator, in order, its user stack (outermost first); empty where torch kept none."""
     targets: tuple[str, ...] = ()
     """Per operator, in order, the name of what it calls, as `torch.nn.functional.linear`."""
+    numbers: tuple[int, ...] = ()
+    """Indices of the operators whose result is a number or sizes, and no tensor."""
     inputs: tuple[str, ...] = ()
     """Per placeholder: `name: f32[4, s0]`."""
 

@@ -37,7 +37,7 @@ class CureKind(str, enum.Enum):
     CONTIGUOUS = "contiguous"
     """A tensor is passed with contiguous memory."""
     STACK = "stack"
-    """A list of tensors is one tensor."""
+    """A list of tensors, or of numbers, is one tensor."""
     INFERENCE = "inference"
     """A normal tensor that is passed in inference mode was created in it."""
     NUMBER = "number"
@@ -131,6 +131,10 @@ class CureRun:
     """None: it makes the calls as they are, for comparison."""
     calls: int | None = None
     """Calls of compiled functions after which the program ends; None: where it ends by itself."""
+
+
+REPLACED = "the change"
+"""What a trial says of the state of an argument that the cure replaced."""
 
 
 @dataclass(frozen=True)

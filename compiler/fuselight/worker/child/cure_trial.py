@@ -30,7 +30,7 @@ from fuselight.capture.calls.reachable_objects import MethodOwners, reached_obje
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.protocol import CaptureRequest
-from fuselight.shared.report import CallCure, CureKind, CureRun, Report, TrialCounts
+from fuselight.shared.report import REPLACED, CallCure, CureKind, CureRun, Report, TrialCounts
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import InputsCaptured, MakeCalls, until_steady
@@ -89,9 +89,12 @@ def _sums(outputs: Any) -> tuple[float, ...]:
 
 
 def _state_after(
-    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]
+    function: Any, given: _Passed, passed_on: _Passed, tensors: list[torch.Tensor]
 ) -> dict[str, str]:
-    """What the values that a call could reach hold after it, in words; `tensors` gets the tensors among them."""
+    """What the values that a call could reach hold after it, in words; `tensors` gets the tensors among them.
+
+    `given`: the arguments of the program's call; `passed_on`: those with the cure.
+    """
     owner: Any = getattr(function, "__self__", None)
     called = owner.forward if isinstance(owner, torch.nn.Module) else function
     plain = inspect.unwrap(getattr(called, "__func__", called))
@@ -100,10 +103,19 @@ def _state_after(
     }
     try:
         names = list(inspect.signature(called).parameters)
-        passed = {next(iter(names[index:]), f"argument {index}"): value for index, value in enumerate(args)}
-        return state_of({**variables, **passed, **kwargs, "self": owner}, tensors)
+        before, after = (
+            {next(iter(names[index:]), f"argument {index}"): value for index, value in enumerate(args)}
+            | kwargs
+            for args, kwargs in (given, passed_on)
+        )
+        replaced = {name: REPLACED for name, value in after.items() if value is not before.get(name)}
+        return {**state_of({**variables, **after, "self": owner}, tensors), **replaced}
     except Exception:  # noqa: BLE001 - an attribute of the user's may refuse to be read
         return {}
+
+
+_Passed = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments of a call, by place and by name."""
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -206,7 +218,7 @@ class CureTrialRun(RequestResult):
             return compiled(*args, **kwargs)
         self._calls += 1
         function = targets.inside_wrapper(function)
-        cure = self._trial.cure
+        cure, given = self._trial.cure, (args, kwargs)
         for name, value in cure.settings.items() if cure is not None else ():
             settings.set_dynamo_config(name, value)  # the program may have set it after its start
         for part in cure.changes if cure is not None and not self._refused else ():
@@ -217,7 +229,7 @@ class CureTrialRun(RequestResult):
         if len(self._results) < _MAX_RESULTS:
             self._results.append(_sums(outputs))
             tensors: list[torch.Tensor] = []
-            self._state.update(_state_after(function, args, kwargs, tensors))
+            self._state.update(_state_after(function, given, (args, kwargs), tensors))
             self._kept = _sums(tensors)
         return outputs
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from fuselight.shared.protocol import CaptureRequest, RunRequest
-from fuselight.shared.report import CallCure, CureGoal, CureRun, CureTrial, Problem, Report, Rung
+from fuselight.shared.report import CallCure, CureGoal, CureKind, CureRun, CureTrial, Problem, Report, Rung
 from fuselight_server.base.finding import rank
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.advice import together
@@ -118,10 +118,23 @@ class _CureTrials:
         return await self._answer(CureRun())
 
     async def each(self, report: Report, without: Report) -> Report:
-        """Try the changes of the findings, and then several of them at once where none helps alone."""
+        """Try the changes of the findings, then several at once where none helps alone, then what leaves code out."""
         self._tried.update(trial.cure for trial in report.trials)
+        report = await self._alone(report, without, lambda cure: cure.kind is not CureKind.OUTSIDE)
+        shown = findings(report, read_line=self._read_line)
+        for joint in joint_cures(shown, report.trials, self._uncovered):
+            if any(trial.leaves_one and {*trial.cure.changes} <= {*joint} for trial in report.trials):
+                continue
+            async for trial in self._of_several(joint, without):
+                report = _with_trial(report, trial)
+        return await self._alone(report, without, lambda cure: cure.kind is CureKind.OUTSIDE)
+
+    async def _alone(self, report: Report, without: Report, takes: Callable[[CallCure], bool]) -> Report:
+        """Try the changes of the findings that `takes` accepts, also those that the trials bring up."""
         seen: set[CallCure] = set()
-        while new := [cure for cure in wanted_cures(report, self._read_line) if cure not in seen]:
+        while new := [
+            cure for cure in wanted_cures(report, self._read_line) if cure not in seen and takes(cure)
+        ]:
             most = min(self._count + len(new), MAX_TRIALS)
             for cure in new:
                 if not self._may_go_on:
@@ -131,12 +144,6 @@ class _CureTrials:
                     continue  # a part of it is enough
                 self._show(f"change {self._count + 1} of {most}")
                 report = _with_trial(report, await self._trial(cure, without))
-        shown = findings(report, read_line=self._read_line)
-        for joint in joint_cures(shown, report.trials, self._uncovered):
-            if any(trial.leaves_one and {*trial.cure.changes} <= {*joint} for trial in report.trials):
-                continue
-            async for trial in self._of_several(joint, without):
-                report = _with_trial(report, trial)
         return report
 
     @property

@@ -18,6 +18,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 
 from fuselight.shared.report import (
+    REPLACED,
     Break,
     CallCure,
     CureGoal,
@@ -49,10 +50,8 @@ from fuselight_server.explain.findings.common.text import label, plain
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
 _ROUNDING = 1e-3
 """By how much sums may differ: a number as a tensor is rounded to the default dtype."""
-_OF_DYNAMIC_FLOATS = frozenset({"item", "torch.scalar_tensor"})
-"""The calls with which a graph reads a dynamic float, and returns one: as a tensor, the float needs none."""
-_SIZE, _ONE_SIZE = "size", "getitem"
-"""The calls with which a graph reads the sizes of a tensor, and one of them."""
+_OF_DYNAMIC_FLOATS = "torch.scalar_tensor"
+"""The call with which a graph returns a dynamic float: as a tensor, the float needs none."""
 _STILL_BROKEN = "the line breaks the graph all the same"
 _MORE_BREAKS = "other lines then break the graph more often"
 _OTHER_BREAK = "it breaks the graph on "
@@ -292,7 +291,7 @@ def _other_state(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator
     for name in sorted({**old.state, **new.state}):
         was, now = old.state.get(name), new.state.get(name)
         owner = _ELEMENT.sub("", name) if is_stacked else name  # a tensor has no elements here
-        if was == now or _is_changed(name, changed) or _is_changed(owner, changed):
+        if now in {was, REPLACED} or _is_changed(name, changed) or _is_changed(owner, changed):
             continue
         kind = next((kind for kind in _OF_COLLECTIONS if name.startswith(kind)), "")
         shown = name[len(kind) :]
@@ -504,7 +503,7 @@ def _shown(cure: CallCure, line: Line) -> str:
 
 
 def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = None) -> Counter[Line]:
-    """How many operators of each line ran inside graphs, without those that pass on a number that torch made dynamic.
+    """How many operators of each line ran inside graphs, without those of numbers, as of one that torch made dynamic.
 
     `left_out`: the change that leaves out a call on its line, or a function; the lines that only this call leads to,
     or that the function runs, do not count.
@@ -515,14 +514,12 @@ def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = 
         if without in {(place.path, place.line) for place in compiled.caller}:
             continue
         graph = compiled.graph
-        targets = graph.targets if graph is not None else ()
-        read: Line | None = None
-        for stack, target in zip_longest(graph.lines if graph is not None else (), targets):
-            line = (stack[-1].path, stack[-1].line) if stack else None
-            if target == _SIZE or (target == _ONE_SIZE and line == read):
-                read = line  # the sizes of a tensor, and each of them
+        targets, numbers = (graph.targets, graph.numbers) if graph is not None else ((), ())
+        for index, (stack, target) in enumerate(
+            zip_longest(graph.lines if graph is not None else (), targets)
+        ):
+            if index in numbers:
                 continue
-            read = None
-            if stack and target not in _OF_DYNAMIC_FLOATS and not is_inside(stack, left_out):
+            if stack and target != _OF_DYNAMIC_FLOATS and not is_inside(stack, left_out):
                 runs[stack[-1].path, stack[-1].line] += counts.graph_runs.get(compiled.id, 0)
     return runs

@@ -57,6 +57,7 @@ from fuselight_server.explain.findings.recompilations.compared_objects import of
 from fuselight_server.explain.findings.recompilations.expected_versions import in_total
 from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
 from fuselight_server.explain.findings.recompilations.indices import index_step
+from fuselight_server.explain.findings.recompilations.number_tables import table_changes
 from fuselight_server.explain.findings.recompilations.own_state import (
     names_of,
     state_step,
@@ -321,10 +322,11 @@ def candidates_for(
         return ()
     is_part = resumed_at(context, recompilation) is not None
     arguments = _arguments(context, recompilation) if is_part else None
-    return tuple(
-        replace(item, is_doubtful=_speaks_against(context, recompilation, failure, item.cure))
-        for item in cures_for(context, recompilation, failure, arguments=arguments)
+    own = cures_for(context, recompilation, failure, arguments=arguments)
+    doubted = (
+        replace(item, is_doubtful=_speaks_against(context, recompilation, failure, item.cure)) for item in own
     )
+    return (*doubted, *(() if is_part else table_changes(context, recompilation, failure)))
 
 
 def _speaks_against(

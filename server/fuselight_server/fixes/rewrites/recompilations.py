@@ -17,6 +17,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Recompile, Report,
 from fuselight.shared.version import release
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Finding, Span
+from fuselight_server.explain.findings.advice.cures import is_of_plain_object
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch, is_of_array
 from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
 from fuselight_server.explain.findings.common.context import Context
@@ -128,7 +129,8 @@ def recompilation_remedies(
         values = sizes if item.kind.startswith("mark_") else (failure.expression or failure.source,)
         yield dataclasses.replace(item, values=values)
     is_number = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE}
-    if failure.source.startswith("self.") and is_number and _is_integer_change(failure):
+    is_own = failure.source.startswith("self.") and not is_of_plain_object(context, recompilation, failure)
+    if is_own and is_number and _is_integer_change(failure):
         yield from _for_module_integer(recompilation, context, read)
 
 

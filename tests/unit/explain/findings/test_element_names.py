@@ -43,3 +43,25 @@ def test_an_element_has_the_name_of_its_line(source: str, line: str, name: str) 
     )
     assert finding.title == f"recompiled: {name} was 1, now 2"
     assert "Other failed guards" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("type(self).calls += 1", "type(self).calls"),
+        ("self.__class__.calls += 1", "self.__class__.calls"),
+        ("x = x * self.calls", "self.calls"),
+        ("x = x * self.calls + type(self).calls", "self.calls"),
+    ],
+)
+def test_an_attribute_of_a_class_has_the_name_of_its_line(line: str, name: str) -> None:
+    text = ["def forward(self, x):", "    y = x", f"    {line}", "    return x"]
+    lines = {DEF.line + number: part for number, part in enumerate(text)}
+    calls = failed(
+        "self.calls was 1, now 2",
+        source="self.calls",
+        expression="type(L['self']).calls",
+        cause=GuardCause.NUMBER,
+    )
+    shown = findings(report(recompiles=(again(calls),)), read_line=lambda _path, number: lines.get(number))
+    assert [item.title for item in shown if item.code == "FL201"] == [f"recompiled: {name} was 1, now 2"]

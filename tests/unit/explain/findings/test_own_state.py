@@ -303,14 +303,14 @@ RELATED = (number("layer.gain", 1, 2, 3), relation("layer.gain <= 2", "layer.gai
     [
         (
             "self.rates[self.at]",
-            "pass in what `self.at` selects, as `self.rates[self.at]`, a number as a tensor",
+            "pass in what `self.at` selects: `self.rates[self.at]`, a number as a tensor",
         ),
         (
             "self.rates[self.at] + self.at",
-            "pass in `self.at`: each call",
+            "pass in `self.at` as an argument: the code",
         ),
-        ("x.sum() * math.sqrt(self.at)", "pass in `self.at`: each call"),
-        ("x.sum() * self.at", "pass in `self.at`, as a tensor: each call"),
+        ("x.sum() * math.sqrt(self.at)", "pass in `self.at` as an argument: the code"),
+        ("x.sum() * self.at", "pass in `self.at` as a tensor: the code"),
     ],
 )
 def test_a_number_that_only_selects_is_replaced_by_what_it_selects(use: str, advice: str) -> None:

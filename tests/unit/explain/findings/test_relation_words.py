@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.report import GuardCause, GuardFailure, Mismatch
+from fuselight.shared.report import Compile, Guard, GuardCause, GuardFailure, Mismatch, Outcome
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.expectations import expectation
-from tests.support.recompilations import again, failed
+from tests.support.recompilations import WHOLE, again, failed
 from tests.support.reports import at, report
 
 FUNCTION = """\
@@ -145,3 +145,17 @@ def test_an_element_of_a_set_and_the_whole_set_are_one_advice(other: str, *, is_
     assert f"- {other} was" in finding.message
     texts = [remedy.text for remedy in finding.remedies]
     assert any(f"for each value of `{other}`" in text for text in texts) is is_listed
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected"),
+    [
+        ("max(3, L['n']) == 5", "Expect one compile for each value of `max(3, n)`"),
+        ("max(3, L['n']) != 3", "Expect one compile for the calls for which `max(3, n) == 3` holds"),
+    ],
+)
+def test_a_result_that_the_next_version_fixes_compiles_for_each_value(guard: str, expected: str) -> None:
+    relation = failed("max(3, n) was 3, now 5", source="", cause=GuardCause.RELATION, was="3", now="5")
+    compiled = Compile("0/1", 0, Outcome.COMPILED, guards=(Guard("SHAPE_ENV", "", (guard,)),))
+    (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(relation),)))
+    assert any(remedy.text.startswith(expected) for remedy in finding.remedies)

@@ -20,6 +20,7 @@ from fuselight.shared.report import (
     Graph,
     GuardCause,
     GuardFailure,
+    Mismatch,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -30,7 +31,7 @@ from fuselight_server.base.remedies import RemedyState
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import trial_of
 from fuselight_server.explain.findings.common.counts import counts
-from tests.support.recompilations import DEF, again, failed, finding_of, number
+from tests.support.recompilations import DEF, WHOLE, again, failed, finding_of, number
 from tests.support.reports import FILE, at, report
 
 CURE = CallCure(CureKind.TENSOR, DEF.path, DEF.line, ("L['n']",))
@@ -128,6 +129,24 @@ def test_a_change_that_saves_the_compile_of_another_guard_is_advised_for_that_on
     assert not any("tried:" in hint for hint in others.hints)
     refused = [remedy.why for remedy in others.remedies if remedy.state is RemedyState.REFUSED]
     assert refused == ["it saves another recompilation, and this one stays"]
+
+
+def test_a_change_that_saves_compiles_of_another_part_is_no_advice_for_one_that_has_as_many() -> None:
+    """With sizes dynamic from the start, the part after a break fails at another guard for the same value."""
+    whole, part = number("n"), failed("n was 9, now 13", source="n", cause=GuardCause.NUMBER)
+    frames = (WHOLE, replace(WHOLE, resumes_at=25))
+    compiles = [Compile(name, int(name[0]), Outcome.COMPILED) for name in ("0/0", "0/1", "1/0", "1/1")]
+    entry = (Mismatch("1/0", (part,)),)
+    both = (again(whole), again(compile_id="1/1", entries=entry))
+    without = replace(run(4), frames=frames, compiles=tuple(compiles), recompiles=both)
+    relation = replace(part, cause=GuardCause.RELATION, difference="n / 4 was 2, now 3")
+    rest = again(compile_id="1/1", entries=(Mismatch("1/0", (relation,)),))
+    cured = replace(without, compiles=tuple(compiles[:1] + compiles[2:]), recompiles=(rest,))
+    dynamic = next(cure for cure in finding_of(whole).cures if cure.kind is CureKind.DYNAMIC)
+    trial = trial_of(dynamic, without, cured)
+    assert trial.cures
+    shown = [item for item in findings(replace(without, trials=(trial,))) if item.code == "FL201"]
+    assert [any("tried:" in hint for hint in item.hints) for item in shown] == [True, False]
 
 
 @pytest.mark.parametrize(

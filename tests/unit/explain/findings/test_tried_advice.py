@@ -9,10 +9,14 @@ import pytest
 from fuselight.shared.report import (
     Break,
     CallCure,
+    Compile,
     CureKind,
     CureTrial,
+    Guard,
     GuardCause,
+    Outcome,
     Problem,
+    Symbol,
 )
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import NO_CALL, RemedyState
@@ -20,7 +24,7 @@ from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.advice import together
 from fuselight_server.explain.findings.advice.break_cures import INLINED
 from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED
-from tests.support.recompilations import DEF, SIZE, again, failed, finding_of, number, untried
+from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed, finding_of, number, untried
 from tests.support.reports import at, report
 
 
@@ -38,6 +42,31 @@ def test_a_change_that_was_not_tried_is_counted_and_no_advice() -> None:
     assert finding_of(replace(number("n"), was="0.5", now="0.7")).hints == (
         "1 possible change is not tried yet",
     )
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_module"), [(("self.limit",), False), (("self.limit", "self._modules"), True)]
+)
+def test_the_setting_for_integers_of_modules_is_tried_for_modules_alone(
+    sources: tuple[str, ...], *, is_module: bool
+) -> None:
+    """torch looks for an attribute of a module among its parameters, buffers and modules, too, and guards on them."""
+    guards = tuple(Guard("CONSTANT_MATCH", source, ()) for source in sources)
+    compiled = Compile("0/0", 0, Outcome.COMPILED, guards=guards, guard_count=len(guards))
+    given = report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(number()),))
+    (finding,) = (item for item in findings(given) if item.code == "FL201")
+    assert any(cure.kind is CureKind.SETTING for cure in finding.cures) is is_module
+
+
+def test_what_torch_made_dynamic_is_not_the_cause_beside_a_value_that_stays_fixed() -> None:
+    """`rows` costs no further compile, whichever guard torch checks first."""
+    rows = failed("rows was 3, now 4", kind="EQUALS_MATCH", source="rows", cause=GuardCause.NUMBER)
+    small = failed("x.size(0) was 4, now 1")
+    compiled = Compile("0/1", 0, Outcome.COMPILED, symbols=(Symbol("s0", "rows"),))
+    given = report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(rows, small),))
+    (finding,) = (item for item in findings(given) if item.code == "FL201")
+    assert finding.title == "recompiled: x.size(0) was 4, now 1"
+    assert not any("`rows`" in hint for hint in finding.hints)
 
 
 def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:

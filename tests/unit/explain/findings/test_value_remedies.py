@@ -55,9 +55,9 @@ def of_each_object(*failures: GuardFailure, **parts: Any) -> Report:
 
 
 def test_what_a_string_selects_is_passed_in() -> None:
-    finding = shown(of_each_object(text()), "return self.proj(x[self.side])")
+    finding = shown(of_each_object(text()), "return self.proj(self.rows[self.side])")
     assert finding.hints[0].startswith(
-        "Pass `x[self.side]` in as an argument, a number as a tensor: compiled code"
+        "Compute `self.rows[self.side]` outside the compiled code, and pass it in as a tensor: compiled code"
     )
     assert "isolate_recompiles=True" in finding.hints[1]
     assert "recompile_limit to the number of strings" in finding.hints[2]
@@ -68,7 +68,7 @@ def test_each_entry_that_a_string_selects_is_passed_in() -> None:
     body = "return x * self.gain[self.side] + BIAS[self.side] * self.gain[self.side]"
     hint = shown(of_each_object(text()), body).hints[0]
     assert hint.startswith(
-        "Pass `self.gain[self.side]` and `BIAS[self.side]` in as arguments, a number as a tensor"
+        "Compute `self.gain[self.side]` and `BIAS[self.side]` outside the compiled code, and pass them in, each as"
     )
 
 
@@ -230,22 +230,30 @@ def test_a_string_that_selects_nothing_lists_what_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "is_told"),
+    ("body", "step"),
     [
-        ("ids = [ord(letter) for letter in mode]\nreturn x[ids]", True),
-        ("for word in mode.lower().split():\n    x = x + len(word)\nreturn x", True),
-        ("return x + torch.tensor(list(mode.encode()))", True),
-        ("for layer in self.layers:\n    x = layer(x) if mode == 'train' else x\nreturn x", False),
-        ("for layer in self.layers[mode]:\n    x = layer(x)\nreturn self.last[mode](x)", False),
-        ("for layer in self.pick(mode):\n    x = layer(x)\nreturn x", False),
-        ("return x + torch.tensor(1.0 if mode == 'train' else 0.0)", False),
+        (
+            "ids = [ord(letter) for letter in mode]\nreturn x[ids]",
+            "Compute `[ord(letter) for letter in mode]`",
+        ),
+        ("for word in mode.lower().split():\n    x = x + len(word)\nreturn x", "Make numbers of `mode`"),
+        ("return x + torch.tensor(list(mode.encode()))", "Compute `list(mode.encode())`"),
+        ("n = len(mode)\nreturn x[:n] * mode.count('a')", "Compute `len(mode)` and `mode.count('a')`"),
+        ("return x * self.rows.get(mode, 1)", "Compute `self.rows.get(mode, 1)`"),
+        ("return x * len(mode) + self.norm(mode)", ""),
+        ("for layer in self.layers:\n    x = layer(x) if mode == 'train' else x\nreturn x", ""),
+        ("for layer in self.layers[mode]:\n    x = layer(x)\nreturn self.last[mode](x)", ""),
+        ("for layer in self.pick(mode):\n    x = layer(x)\nreturn x", ""),
+        ("return x + torch.tensor(1.0 if mode == 'train' else 0.0)", ""),
     ],
 )
-def test_a_string_of_which_code_makes_numbers_is_read_outside(body: str, *, is_told: bool) -> None:
+def test_a_string_of_which_code_makes_numbers_is_read_outside(body: str, step: str) -> None:
     hints = shown(of_strings(("train", "eval"), ("eval", "test"), ("test", "a"), ("a", "b")), body).hints
-    assert hints[0].startswith("Make numbers of `mode` outside the compiled code, and pass") is is_told
-    assert hints[0].endswith("This change of the code cannot be tried here") is is_told
-    assert len(hints) == (1 if is_told else 2)
+    assert hints[0].startswith(
+        f"{step} outside the compiled code, and pass" if step else "Expect one compile"
+    )
+    assert hints[0].endswith("This change of the code cannot be tried here") is bool(step)
+    assert len(hints) == (1 if step else 2)
 
 
 def test_a_long_title_is_cut_and_stands_in_full_in_the_message() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _WHOLE = re.compile(r"-?\d+$")
 _SWITCHES = frozenset({"True", "False"})
-_NAMED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:\d+|'[^']*')\])*$")
+_NAMED = re.compile(r"(?:type\(self\)|[^\W\d]\w*)(?:\.[^\W\d]\w*|\[(?:\d+|'[^']*')\])*$")
 _SLOWER = "Kernels for dynamic sizes can be slower"
 _ROOT = re.compile(r"L\['(\w+)'\]|(\w+)")
 _GLOBAL = "G"
@@ -205,12 +205,23 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
     is_whole = is_whole and not _OF_CONTENT.search(failure.difference)
     if is_whole:
         yield case.dynamic()
-    if is_whole and case.failure.source.startswith("self."):
+    is_own = case.failure.source.startswith("self.")
+    if is_whole and is_own and not is_of_plain_object(case.context, case.recompilation, failure):
         yield case.setting(
             "allow_unspec_int_on_nn_module", value=True, why=" (it keeps ints of modules dynamic)"
         )
 
 
+def is_of_plain_object(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether the guards of the versions show that a number is an attribute of an object that is not a module."""
+    compiles = context.compiles_of(recompilation.function, recompilation.location)
+    sources = {guard.source for compiled in compiles for guard in compiled.guards}
+    owner = failure.source.rpartition(".")[0]
+    return failure.source in sources and sources.isdisjoint(f"{owner}.{name}" for name in _OF_MODULES)
+
+
+_OF_MODULES = ("_parameters", "_buffers", "_modules")
+"""Attributes of each module, in which torch looks for an attribute first."""
 _OF_CONTENT = re.compile(r"\blen\(|\.(?:size\(|shape\[)")
 """How a number is named that is the size of an object: no setting for numbers concerns it."""
 

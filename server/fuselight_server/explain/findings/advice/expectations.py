@@ -138,17 +138,14 @@ _PARTS = frozenset(
 """Differences between two objects of a class that are built of other parts."""
 
 
-def expectation(
-    failure: GuardFailure, *, other_object: bool = False, is_dynamic: bool = False
-) -> tuple[str, ...]:
+def expectation(failure: GuardFailure, *, other_object: bool = False) -> tuple[str, ...]:
     """What to expect of a failed guard.
 
-    `other_object`: the function belongs to another object than at the compile. `is_dynamic`: torch made the value
-    symbolic in the compile that followed.
+    `other_object`: the function belongs to another object than at the compile.
     """
     words = (
         _of_state(failure, other_object=other_object)
-        or _of_special(failure, other_object=other_object, is_dynamic=is_dynamic)
+        or _of_special(failure, other_object=other_object)
         or _EXPECTED[failure.cause]
     )
     texts = words if isinstance(words, tuple) else (words,)
@@ -173,7 +170,7 @@ def expectation(
     return tuple(text.format(**known).replace("value of the value of", "value of") for text in texts)
 
 
-def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) -> str | tuple[str, ...]:
+def _of_special(failure: GuardFailure, *, other_object: bool) -> str | tuple[str, ...]:
     """What to expect where more is known than the cause; empty if that is all."""
     kinds = f"{failure.was} {failure.now}"
     by_kind = next((words for part, words in _BY_KIND.items() if part in kinds), "")
@@ -195,8 +192,8 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
             is_calculated(failure) and not failure.source,
             "Expect one compile for each value of {result}, which the code computes",
         ),
-        (is_dynamic, "Expect one extra compile: torch keeps {value} dynamic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
+        (failure.cause is GuardCause.TRAINING and failure.source.isidentifier(), _EXPECTED[GuardCause.VALUE]),
         (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),
         (failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"), _KEEP_GRADIENTS),
     )

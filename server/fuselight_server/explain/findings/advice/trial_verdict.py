@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import PurePath
@@ -100,8 +100,8 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         refused = "other functions are compiled more often"
     counts = cured.trial
     is_made = counts is not None and (not counts.refused or counts.is_unfit) and refused != NOT_APPLIED
-    was, now = _guard_counts(without), _guard_counts(cured)
-    stays = tuple(guard for guard, count in was.items() if now[guard] >= count)
+    (was, parts), (now, parts_now) = _guard_counts(without), _guard_counts(cured)
+    stays = tuple(key for key, count in (was + parts).items() if (now + parts_now)[key] >= count)
     gone = () if now - was else tuple(guard for guard in was if not now[guard])
     return CureTrial(
         *(cure, before, after, refused),
@@ -137,14 +137,12 @@ def is_harmless(trial: CureTrial) -> bool:
     return trial.is_made and (trial.cures or trial.refused.startswith(without_gain))
 
 
-def trials_of(
-    trials: Mapping[CallCure, CureTrial], recompilation: Recompile, failure: GuardFailure
-) -> dict[CallCure, CureTrial]:
-    """The trials as those of one failed guard: what saves only compiles that other guards cause does not cure it."""
-    guard = _guard(recompilation, failure)
+def trials_of(context: Context, recompilation: Recompile, failure: GuardFailure) -> dict[CallCure, CureTrial]:
+    """The trials as those of one failed guard: what saves compiles of other guards or parts alone does not cure it."""
+    own = {_guard(recompilation, failure), _part(context, recompilation)}
     return {
-        cure: replace(trial, refused=_STAYS) if trial.cures and guard in trial.stays else trial
-        for cure, trial in trials.items()
+        cure: replace(trial, refused=_STAYS) if trial.cures and not own.isdisjoint(trial.stays) else trial
+        for cure, trial in context.trials.items()
     }
 
 
@@ -212,13 +210,17 @@ def _count_recompilations(report: Report) -> int:
     return sum(item.compile_id is not None for item in report.recompiles)
 
 
-def _guard_counts(report: Report) -> Counter[str]:
-    """How many recompilations each guard caused."""
-    return Counter(
-        guard
-        for item in worded_recompilations(Context.of(report))
-        for guard in {_guard(item, failure) for failure in nearest(item)}
-    )
+def _guard_counts(report: Report) -> tuple[Counter[str], Counter[str]]:
+    """How many recompilations each guard caused, and how many each function and each of its parts had."""
+    context = Context.of(report)
+    again = worded_recompilations(context)
+    guards = (guard for item in again for guard in {_guard(item, failure) for failure in nearest(item)})
+    return Counter(guards), Counter(_part(context, item) for item in again)
+
+
+def _part(context: Context, recompilation: Recompile) -> str:
+    place = recompilation.location
+    return f"{place.path}:{place.line} after line {resumed_at(context, recompilation)}"
 
 
 def _guard(recompilation: Recompile, failure: GuardFailure) -> str:

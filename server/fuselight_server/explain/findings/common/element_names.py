@@ -18,12 +18,15 @@ from fuselight_server.explain.findings.common.source_tree import tree_around
 _ELEMENT = re.compile(
     r"(?P<entry>[\w.]+\[)?list\((?P<owner>[\w.]+)\)\[(?P<number>\d+)\](?(entry)\])(?P<rest>[^()]*)$"
 )
+_ATTRIBUTE = re.compile(r"(?P<entry>)(?P<owner>\w+)(?P<number>)(?P<rest>\.\w+)$")
+"""That of a class, which a line may read as `type(self).calls`."""
 _LAST = re.compile(r"(?:\.\w+|\[(?:\d+|'[^'\[\]]*')\])$")
 
 
 def with_element_name(context: Context, failure: GuardFailure) -> GuardFailure:
     """The failure with the name that its line has for an element; as it is if it is on no element, or on a key."""
-    element = _ELEMENT.match(failure.source)
+    is_of_class = failure.expression.startswith(("type(", "dict(type("))
+    element = (_ATTRIBUTE if is_of_class else _ELEMENT).match(failure.source)
     if element is None or not (element["entry"] or element["rest"]):
         return failure
     place = context.innermost_user_frame(failure.born)

@@ -18,7 +18,6 @@ from fuselight_server.explain.findings.common.context import MAX_LINES, Context
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import (
     is_of_context_manager,
-    parents_of,
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import quoted
@@ -169,27 +168,6 @@ def filled_container(context: Context, failure: GuardFailure) -> tuple[str, ...]
     )
 
 
-def measured_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about a container of which the function that reads it takes the length alone; empty for any other.
-
-    No call can be changed so: the function has to take a number in its place.
-    """
-    read = context.innermost_user_frame(failure.born) if failure.cause in _MEASURED else None
-    tree = tree_around(context, read) if read is not None else None
-    parents = parents_of(tree or ast.Module([], []))
-    uses = [node for node in parents if isinstance(node, _NAMES) and ast.unparse(node) == failure.source]
-    calls = (parents[node] for node in uses)
-    if not uses or not all(isinstance(call, ast.Call) and ast.unparse(call.func) == "len" for call in calls):
-        return ()
-    return (
-        (
-            f"Pass {quoted(f'len({failure.source})')} as an argument in the place of the container: torch keeps an int "
-            "argument dynamic from its second value on, unless a line needs its exact value"
-        ),
-    )
-
-
-_MEASURED = frozenset({GuardCause.LENGTH, GuardCause.KEYS})
 _NAMES = (ast.Name, ast.Attribute, ast.Subscript)
 
 

@@ -65,17 +65,8 @@ def changed_names(failures: Iterable[GuardFailure]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_owner, failures)))
 
 
-def _other_values(
-    context: Context, recompilation: Recompile, changed: Sequence[GuardFailure]
-) -> tuple[str, ...]:
-    """What else differs in a call, and stays so: values that torch makes symbolic do not."""
-    failures = nearest(recompilation)
-    is_free = made_dynamic(context, recompilation, failures)
-    return tuple(sorted({item.source for item in failures if item not in changed} - {"", *is_free}))
-
-
-def move_out(context: Context, recompilation: Recompile, changed: Sequence[GuardFailure]) -> tuple[str, ...]:
-    """The advice to change the values after the call instead, all of them; empty where the code reads a container."""
+def move_out(context: Context, changed: Sequence[GuardFailure]) -> tuple[str, ...]:
+    """The advice to change the values outside instead, all of them; empty where the code reads a container."""
     if any(is_read(context, failure) for failure in changed):
         return ()
     names = changed_names(changed)
@@ -83,28 +74,15 @@ def move_out(context: Context, recompilation: Recompile, changed: Sequence[Guard
     read = [item for item in changed if _is_used(context, item)]
     used = format_list([quoted(name) for name in changed_names(read)])
     is_tensor = not any(needs_number(context, item) for item in read)
-    passed = f", and pass in {used}{', as a tensor' if is_tensor else ''}" if used else ""
+    passed = f", and pass in {used}{' as a tensor' if is_tensor else ' as an argument'}" if used else ""
     if selected := _selected(context, changed):
-        passed = f", and pass in what {used} selects, as {quoted(selected)}, a number as a tensor"
-    if len(names) == 1:
-        others = _other_values(context, recompilation, changed)
-        differ = (
-            f"{format_list([quoted(name) for name in others])} {'differs' if len(others) == 1 else 'differ'}"
-        )
-        alone = f". That alone is not enough here: {differ}, too" if others else ""
-        return (
-            (
-                f"Change {shown} outside the compiled code{passed}: each call changes it, so each call compiles, up to "
-                f"the recompile limit{alone}"
-            ),
-            *index_step(context, changed[0], is_passed=True),
-        )
-    return (
-        (
-            f"Change {shown} outside the compiled code, all of them{passed}: each call changes them, so each call "
-            "compiles, up to the recompile limit. Moving out only one changes nothing"
-        ),
+        elements = format_list([f"`{text}`" for text in selected])
+        passed = f", and pass in what {used} selects: {elements}, a number as a tensor"
+    first = (
+        f"Change {shown} outside the compiled code{', all of them' if names[1:] else ''}{passed}: the code changes "
+        "what it reads, so that a later call finds another value"
     )
+    return (first, *(index_step(context, changed[0], is_passed=True) if len(names) == 1 else ()))
 
 
 def _is_used(context: Context, failure: GuardFailure) -> bool:
@@ -129,8 +107,8 @@ def _is_used(context: Context, failure: GuardFailure) -> bool:
     )
 
 
-def _selected(context: Context, changed: Sequence[GuardFailure]) -> str:
-    """An element that the code reads by a number which it does nothing else with; empty if there is none."""
+def _selected(context: Context, changed: Sequence[GuardFailure]) -> list[str]:
+    """The elements that the code reads by a number which it does nothing else with; empty if there is none."""
     read = context.innermost_user_frame(changed[0].born) if len(changed) == 1 else None
     tree = tree_around(context, read) if read is not None else None
     elements = [
@@ -148,8 +126,8 @@ def _selected(context: Context, changed: Sequence[GuardFailure]) -> str:
         if isinstance(node, _VARIABLES) and isinstance(node.ctx, ast.Load) and node not in inside
     )
     if any(_text(node) == changed[0].source for node in others):
-        return ""
-    return next((text for element in elements if "`" not in (text := _text(element))), "")
+        return []
+    return list(dict.fromkeys(text for element in elements if "`" not in (text := _text(element))))
 
 
 def _owner(failure: GuardFailure) -> str:

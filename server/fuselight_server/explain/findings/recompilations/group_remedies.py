@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable
-from dataclasses import replace
 
-from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Mismatch, Recompile
+from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import best_first
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import Root, nearest
 from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.recompilations.expected_versions import IN_THIS_RUN
 from fuselight_server.explain.findings.recompilations.own_state import (
     family_of,
     names_of,
@@ -22,80 +21,31 @@ from fuselight_server.explain.findings.recompilations.own_state import (
 )
 from fuselight_server.explain.findings.recompilations.recompilation_groups import argument_of, read_place
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
-from fuselight_server.explain.findings.recompilations.specializations import made_dynamic
+
+_MAX_EXPECTED = 2
 
 
 def remedies_of_group(
     context: Context, group: list[Root], failure: GuardFailure | None
 ) -> tuple[FindingRemedy, ...]:
     """What to do about the recompilations of a group: about each value of one argument, else about the first."""
-    first = _of_versions(context, group[0].recompile, failure, _remedies(context, group[0], failure))
+    first = _remedies(context, group[0], failure)
     others = [_remedies(context, root, other) for root, other in _of_other_values(context, group)]
     if not others:
         texts = {remedy.text for remedy in first}
         later = (remedy for remedy in _of_later(context, group) if remedy.text not in texts)
-        return (*_joined(first, is_of_one_call=True), *later)
+        return _with_few_expectations((*first, *later))
     tests = advice(_tests_of_state(context, group))
-    return _joined(best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests))))
+    return _with_few_expectations(best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests))))
 
 
-def _of_versions(
-    context: Context, first: Recompile, failure: GuardFailure | None, remedies: tuple[FindingRemedy, ...]
-) -> tuple[FindingRemedy, ...]:
-    """The remedies; a value that torch makes symbolic is compiled again for each version that has it as a constant.
-
-    Such a compile is one for which a version fits but for that value, and what changed with it at first.
-    """
-    together = {item.source for item in nearest(first)}
-    times = sum(
-        any(_fits_but_for(entry, failure, together) for entry in again.entries)
-        and bool(made_dynamic(context, again, [failure]))
-        for again in context.report.recompiles
-        if failure is not None and again.location == first.location
-    )
-    if times <= 1:
-        return remedies
-    each = f"one extra compile for each compiled version, {times} in this run: torch keeps"
-    return tuple(
-        replace(item, text=item.text.replace("one extra compile: torch keeps", each)) for item in remedies
-    )
-
-
-def _fits_but_for(entry: Mismatch, failure: GuardFailure, together: set[str]) -> bool:
-    failed = {item.source for item in entry.failures}
-    return failure.source in failed <= together
-
-
-def _joined(remedies: Iterable[FindingRemedy], *, is_of_one_call: bool = False) -> tuple[FindingRemedy, ...]:
-    """The remedies, with one sentence for all values of which the same is expected.
-
-    `is_of_one_call`: the values changed in one call, which was one compile for all of them.
-    """
-    joined: dict[object, list[FindingRemedy]] = {}
-    for remedy in remedies:
-        match = _EXPECTED.fullmatch(remedy.text) if remedy.state is RemedyState.ADVICE else None
-        joined.setdefault((match["before"], match["after"]) if match else remedy, []).append(remedy)
-    return tuple(_for_all(items, is_of_one_call=is_of_one_call) for items in joined.values())
-
-
-def _for_all(remedies: list[FindingRemedy], *, is_of_one_call: bool) -> FindingRemedy:
-    match = _EXPECTED.fullmatch(remedies[0].text)
-    if match is None or len(remedies) == 1:
-        return remedies[0]
-    values = format_list([_EXPECTED.sub(r"\g<value>", remedy.text) for remedy in remedies])
-    before, after = match["before"], match["after"]
-    if after:
-        each = "" if is_of_one_call else " for each"
-        before, after = before.replace("one extra compile:", f"one extra compile{each}:"), _FROM_EACH
-    return replace(remedies[0], text=f"{before}{values}{after}", about="")
-
-
-_EXPECTED = re.compile(
-    r"(?P<before>Expect one (?:compile for each value of|extra compile[^:]*: torch keeps) )(?P<value>`[^`]+`)"
-    r"(?P<after>(?: dynamic from the second value on)?)"
-)
-_FROM_EACH = " dynamic from their second values on"
-"""How the sentence ends that a value needs one extra compile, for several of them."""
+def _with_few_expectations(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The remedies with few of those that say what to expect, and what the run had only where no other says it."""
+    remedies = tuple(remedies)
+    expected = [item for item in remedies if item.state is RemedyState.ADVICE and not item.is_step]
+    known = [item for item in expected if not item.text.startswith(IN_THIS_RUN)]
+    kept = known[:_MAX_EXPECTED] or expected[:1]
+    return tuple(item for item in remedies if item not in expected or item in kept)
 
 
 def cures_of_group(context: Context, group: list[Root], failure: GuardFailure | None) -> tuple[CallCure, ...]:

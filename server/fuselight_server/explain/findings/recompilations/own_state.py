@@ -67,7 +67,7 @@ def names_of(context: Context, recompilation: Recompile, failure: GuardFailure) 
 def _fixed_bounds(context: Context, recompilation: Recompile, failure: GuardFailure) -> Iterator[str]:
     """The numbers of the state that a range of sizes ends at, as 16 of `2 <= x.size(1) <= 16`: torch had fixed them."""
     bounds = set(_BOUND.findall(failure.difference.partition(" no longer holds")[0]))
-    for other in _same_code(context, recompilation) if bounds else ():
+    for other in same_code(context, recompilation) if bounds else ():
         for known in nearest(other):
             name = _last_word(known.source)
             if (
@@ -120,14 +120,15 @@ def family_of(context: Context, recompilation: Recompile) -> frozenset[str]:
     names = state_names(context, recompilation)
     if not names:
         return names
-    failed = [state_names(context, item) for item in _same_code(context, recompilation)]
+    failed = [state_names(context, item) for item in same_code(context, recompilation)]
     others = [*failed, *(item & frozenset().union(*failed) for item in state_writes(context).together)]
     while any(not names.isdisjoint(other) and not other <= names for other in others):
         names = names.union(*(other for other in others if not names.isdisjoint(other)))
     return names
 
 
-def _same_code(context: Context, recompilation: Recompile) -> Iterator[Recompile]:
+def same_code(context: Context, recompilation: Recompile) -> Iterator[Recompile]:
+    """The recompilations of the function, or of its part after a break, in the words of their findings."""
     line = resumed_at(context, recompilation)
     for other in _worded(context):
         is_same = (other.function, other.location) == (recompilation.function, recompilation.location)
@@ -148,7 +149,7 @@ def state_step(context: Context, recompilation: Recompile) -> StateStep | None:
         return None
     failures = [
         (failure, names)
-        for item in _same_code(context, recompilation)
+        for item in same_code(context, recompilation)
         for failure in nearest(item)
         if (names := frozenset(names_of(context, item, failure)))
     ]

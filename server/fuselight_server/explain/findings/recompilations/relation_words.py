@@ -10,6 +10,7 @@ import ast
 import re
 
 from fuselight.shared.report import GuardCause, GuardFailure, Recompile
+from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import is_of_general_code
 from fuselight_server.explain.findings.common.context import Context
@@ -94,10 +95,14 @@ def tested_condition(context: Context, failure: GuardFailure) -> str:
     return text if len(text) <= _LONGEST else ""
 
 
-def expected_outcomes(context: Context, failure: GuardFailure) -> str:
-    """What to expect of a relation whose condition is known, or which can be named; empty for any other."""
+def expected_outcomes(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
+    """What to expect of a relation whose condition is known, or of which each value compiles; empty for any other."""
     if failure.cause is not GuardCause.RELATION:
         return ""
+    compiled, result = context.compile_of(recompilation.compile_id), failure.difference.partition(" was ")[0]
+    parts = (part for guard in (compiled.guards if compiled is not None else ()) for part in guard.code)
+    if any(plain(in_user_words(part)) == f"{result} == {failure.now}" for part in parts):
+        return f"Expect one compile for each value of `{result}`"
     if condition := tested_condition(context, failure):
         return (
             f"Expect one compile for each outcome of `{condition}`, also where the values in it are dynamic"

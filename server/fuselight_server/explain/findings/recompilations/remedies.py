@@ -45,7 +45,6 @@ from fuselight_server.explain.findings.recompilations.changed_containers import 
     container_step,
     filled_container,
     growing_container,
-    measured_container,
 )
 from fuselight_server.explain.findings.recompilations.changed_values import (
     changed_names,
@@ -54,7 +53,11 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
     move_out,
 )
 from fuselight_server.explain.findings.recompilations.compared_objects import of_objects
-from fuselight_server.explain.findings.recompilations.expected_versions import in_total
+from fuselight_server.explain.findings.recompilations.expected_versions import (
+    differing,
+    in_total,
+    of_free_values,
+)
 from fuselight_server.explain.findings.recompilations.filled_caches import of_filled_cache
 from fuselight_server.explain.findings.recompilations.indices import index_step
 from fuselight_server.explain.findings.recompilations.number_tables import table_changes
@@ -62,6 +65,7 @@ from fuselight_server.explain.findings.recompilations.own_state import (
     names_of,
     state_step,
 )
+from fuselight_server.explain.findings.recompilations.python_values import outside_step
 from fuselight_server.explain.findings.recompilations.relation_words import expected_outcomes
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     branch_on_size,
@@ -76,6 +80,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
     is_held,
     is_unguarded,
     made_dynamic,
+    stays_fixed,
     waits_for,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
@@ -90,7 +95,6 @@ _NOT_ALONE = frozenset({GuardCause.CLASS, GuardCause.DISPATCH})
 _MAX_CAUSES = 3
 """Causes that get advice in one finding."""
 _ROOT = re.compile(r"[^\W\d]\w*(?=[.\[]|$)")
-_CONSEQUENCES = frozenset({GuardCause.RELATION, GuardCause.STRIDE})
 _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 """Causes that make other guards fail: the first one that occurs is what to report."""
 
@@ -120,8 +124,15 @@ def root_failures(context: Context, recompilation: Recompile) -> tuple[GuardFail
     if given := _inputs_of_other_sizes(recompilation, state):
         state = (*given, *state)
     rest = [failure for failure in failures if failure not in state]
-    # A relation between values says less than a value that changed, and a stride mostly follows from one.
-    rest.sort(key=lambda failure: failure.cause in _CONSEQUENCES)
+    # A relation between values says less than a value that changed, and a stride mostly follows from one. What torch
+    # does not guard any longer costs no further compile: what stays fixed is the cause.
+    rest.sort(
+        key=lambda failure: (
+            failure.cause is GuardCause.STRIDE,
+            not stays_fixed(context, recompilation, failure),
+            failure.cause is GuardCause.RELATION,
+        )
+    )
     if state_step(context, recompilation) is not None:
         rest.sort(key=lambda failure: not any(names_of(context, recompilation, failure)))
     return (*state, *changes_first(context, recompilation, rest))
@@ -237,7 +248,8 @@ def later_remedies(
     changed = changed_values(context, recompilation)
     remedies = advice(
         _of_code(context, recompilation, failure)
-        or (move_out(context, recompilation, changed) if failure in changed else ())
+        or (move_out(context, changed) if failure in changed else ())
+        or outside_step(context, failure)
         or expected(context, recompilation, failure)
     )
     return tuple(_named(failure, remedy) for remedy in remedies[:1])
@@ -265,14 +277,14 @@ def remedies_for(
 ) -> tuple[FindingRemedy, ...]:
     """What to do about one failed guard: what is certain, else what was tried and cures, else what to expect."""
     changed = changed_values(context, recompilation)
-    moved = move_out(context, recompilation, changed) if failure in changed else ()
+    moved = move_out(context, changed) if failure in changed else ()
     is_together = bool(moved) and len(changed_names(changed)) > 1
     step = state_step(context, recompilation)
     if step is not None and (
         any(names_of(context, recompilation, failure))
         or branch_on_size(context, recompilation, failure) == step.line
     ):
-        trials = trials_of(context.trials, recompilation, failure)
+        trials = trials_of(context, recompilation, failure)
         return (
             *advice((*of_filled_cache(context, failure), step.text)),
             *tried_remedies(candidates_for(context, recompilation, failure), trials),
@@ -287,7 +299,7 @@ def remedies_for(
     removed = removed_breaks(context, recompilation, failure)
     if certain and not removed:
         return advice(certain)
-    trials = trials_of(context.trials, recompilation, failure)
+    trials = trials_of(context, recompilation, failure)
     alone = tried_remedies(candidates_for(context, recompilation, failure), trials)
     tried = tuple(best_first((*removed, *alone)))
     is_cured = bool(tried) and tried[0].state is RemedyState.TRIED
@@ -300,8 +312,8 @@ def remedies_for(
     if moved:
         return (*advice(moved), *tried)
     is_part = resumed_at(context, recompilation) is not None
-    measured = () if is_part else measured_container(context, failure)
-    return (*advice(measured or expected(context, recompilation, failure)), *tried)
+    outside = () if is_part else outside_step(context, failure)
+    return (*advice(outside or expected(context, recompilation, failure)), *tried)
 
 
 def _cured_alone(
@@ -310,7 +322,7 @@ def _cured_alone(
     """What cures by changing the value of another guard than that of the finding."""
     known = {item.cure for item in candidates_for(context, recompilation, shown)}
     others = (item for item in candidates_for(context, recompilation, failure) if item.cure not in known)
-    trials = trials_of(context.trials, recompilation, failure)
+    trials = trials_of(context, recompilation, failure)
     return tuple(remedy for remedy in tried_remedies(others, trials) if remedy.state is RemedyState.TRIED)
 
 
@@ -395,16 +407,16 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     if line is not None and failure.cause is GuardCause.DELETED and CARRIED in failure.code:
         waits = f"the value that waits for the graph break on line {line} is created again in each call"
         return (f"Expect one compile for each call: {waits}",)
+    if not stays_fixed(context, recompilation, failure) and failure.cause in _VARYING:
+        return (of_free_values(context, recompilation),)
     if _is_of_python(context, recompilation, failure):
-        return _of_python(context, recompilation, failure)
-    if is_unguarded(context, recompilation, failure):
-        value = quoted(failure.source)
-        return (f"Expect one extra compile: what torch compiled next does not check {value}",)
+        is_fixed = failure.cause is GuardCause.VALUE or is_held(context, recompilation, failure)
+        return (_FIXED_VALUE_OF_PYTHON if is_fixed else differing(context, recompilation),)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
-    names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
-    of_index = () if names else index_step(context, failure)
-    texts = of_index or expectation(failure, other_object=is_other, is_dynamic=bool(names))
-    if words := expected_outcomes(context, failure) or waits_for(context, recompilation, failure):
+    texts = index_step(context, failure) or expectation(failure, other_object=is_other)
+    if words := expected_outcomes(context, recompilation, failure) or waits_for(
+        context, recompilation, failure
+    ):
         texts = (words,)
     of_values = tuple(in_total(context, recompilation, failure, texts))
     return of_objects(context, recompilation, failure) or (*of_filled_cache(context, failure), *of_values)
@@ -416,17 +428,6 @@ _FIXED_VALUE_OF_PYTHON = (
     "Expect one compile for each value: computed before the call and passed in, it still needs one where the code "
     "indexes or branches with it. Passed in as a tensor it needs none, where the code only computes with it"
 )
-
-
-def _of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """What to expect of a Python number that a graph break makes: nothing traces what computes it."""
-    if not re.search(r"\d", f"{failure.was}") or is_held(context, recompilation, failure):
-        return (_FIXED_VALUE_OF_PYTHON,)
-    unless = (
-        "" if made_dynamic(context, recompilation, [failure]) else ", unless a line needs its exact value"
-    )
-    kept = f"torch keeps {quoted(failure.source)} dynamic from its second value on"
-    return (f"Expect one extra compile: {kept}{unless}",)
 
 
 def _is_of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:

@@ -543,6 +543,12 @@ def is_unguarded(context: Context, recompilation: Recompile, failure: GuardFailu
     return bool(guards) and not later and not is_symbolic
 
 
+def stays_fixed(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether another value compiles again: the compile that followed neither has it symbolic nor without a guard."""
+    is_dynamic = bool(made_dynamic(context, recompilation, [failure]))
+    return not is_dynamic and not is_unguarded(context, recompilation, failure)
+
+
 def _has_no_value(compiled: Compile | None, failure: GuardFailure) -> bool:
     """Whether a compile has guards on a number's type alone: its graph does not compute with the number."""
     if compiled is None or compiled.guard_count not in {None, len(compiled.guards)}:

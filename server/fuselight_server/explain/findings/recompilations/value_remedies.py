@@ -6,7 +6,6 @@ Invariant: what each program has to compile again is expected, not advised again
 from __future__ import annotations
 
 import ast
-import builtins
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.base.formatting import cut_list, format_list
@@ -16,10 +15,10 @@ from fuselight_server.explain.findings.common.library_remedies import is_new_sta
 from fuselight_server.explain.findings.common.source_tree import (
     cached_function_around,
     function_tree,
-    tree_around,
 )
 from fuselight_server.explain.findings.common.text import with_short_strings
 from fuselight_server.explain.findings.recompilations.expected_versions import in_total
+from fuselight_server.explain.findings.recompilations.python_values import outside_step
 from fuselight_server.explain.findings.recompilations.recompile_limit import isolates, limit_of
 
 _MAX_NAMED = 4
@@ -87,17 +86,11 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     is_of_each = (
         is_of_object(failure) and bool(recompilation.entries) and recompilation.entries[0].other_object
     )
-    selected = _selected(context, failure)
     strings = _strings(context, recompilation, failure)
     each = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
     (expected,) = in_total(context, recompilation, failure, (each,))
     outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
-    first = (
-        f"Pass {format_list(selected)} in as {'arguments' if selected[1:] else 'an argument'}, a number as a tensor: "
-        "compiled code then does not read the string. A function or a module in its place is guarded as the string is"
-        if selected
-        else _lookup_step(context, failure) or _numbers_step(context, failure) or expected
-    )
+    first = next(iter(outside_step(context, failure)), expected)
     if not is_of_each:
         return (first, *([outside] if first == expected and len(strings) >= _MANY else []))
     limit = limit_of(context, recompilation)
@@ -127,94 +120,3 @@ def _strings(context: Context, recompilation: Recompile, failure: GuardFailure) 
 
 def _shown(string: str) -> str:
     return f"`{with_short_strings(string)}`"
-
-
-def _selected(context: Context, failure: GuardFailure) -> list[str]:
-    """What the string selects, as `batch[self.key]`; empty if the function does something else with it."""
-    return _only_entries(_nodes_around(context, context.innermost_user_frame(failure.born)), failure.source)
-
-
-def _lookup_step(context: Context, failure: GuardFailure) -> str:
-    """What to do about a string that a function gets and looks up in Python data; empty if it does something else."""
-    read = context.innermost_user_frame(failure.born)
-    nodes = _nodes_around(context, read)
-    parameters = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    keys = (
-        node.slice.id
-        for node in nodes
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.slice, ast.Name)
-        and node.slice.id in parameters
-        and read is not None
-        and node.lineno == read.line
-    )
-    lookups = next(filter(None, (_only_entries(nodes, key) for key in keys)), [])
-    if not lookups:
-        return ""
-    return (
-        f"Look up {format_list(lookups)} outside the compiled code, and pass in the result, indices as a tensor: "
-        "compiled code then reads no string"
-    )
-
-
-def _numbers_step(context: Context, failure: GuardFailure) -> str:
-    """What to do about a string of which the function makes numbers: it loops over it, or makes a tensor of it."""
-    nodes = _nodes_around(context, context.innermost_user_frame(failure.born))
-    parts = [node.iter for node in nodes if isinstance(node, (ast.For, ast.comprehension))]
-    calls = (node for node in nodes if isinstance(node, ast.Call))
-    parts += [value for call in calls if ast.unparse(call.func) in _TO_TENSOR for value in call.args]
-    if not any(_is_made_of(node, failure.source) for node in parts):
-        return ""
-    return (
-        f"Make numbers of `{failure.source}` outside the compiled code, and pass them in as a tensor: compiled code "
-        f"then reads no string. {NOT_TRIED}"
-    )
-
-
-def _is_made_of(node: ast.expr, source: str) -> bool:
-    """Whether an expression is a value, or is made of it by its methods and Python's functions: `list(a.split())`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        node = node.func.value
-    if isinstance(node, ast.Call):
-        return hasattr(builtins, ast.unparse(node.func)) and any(
-            _is_made_of(part, source) for part in node.args
-        )
-    return ast.unparse(node) == source
-
-
-_TO_TENSOR = ("torch.tensor", "torch.as_tensor")
-
-
-def _nodes_around(context: Context, read: Location | None) -> list[ast.AST]:
-    tree = tree_around(context, read) if read is not None else None
-    return list(ast.walk(tree or ast.Module([], [])))
-
-
-def _only_entries(nodes: list[ast.AST], key: str) -> list[str]:
-    """The entries that a key selects; empty if it is read for anything else, or one is called or written.
-
-    An entry that is called is no tensor, and one that is written is not passed in.
-    """
-    entries = [node for node in nodes if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == key]
-    reads = [
-        node
-        for node in nodes
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
-        and isinstance(node.ctx, ast.Load)
-        and ast.unparse(node) == key
-    ]
-    texts = list(dict.fromkeys(map(ast.unparse, entries)))
-    is_fit = len(reads) == len(entries) and all(isinstance(node.ctx, ast.Load) for node in entries)
-    is_fit = is_fit and not _called(nodes).intersection(texts) and "`" not in "".join(texts)
-    return [f"`{text}`" for text in texts] if is_fit else []
-
-
-def _called(nodes: list[ast.AST]) -> set[str]:
-    """The expressions that are called, also by a name that they are assigned to."""
-    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
-    named = {
-        ast.unparse(node.value)
-        for node in nodes
-        if isinstance(node, ast.Assign) and called.intersection(map(ast.unparse, node.targets))
-    }
-    return called | named

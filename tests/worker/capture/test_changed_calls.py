@@ -45,6 +45,15 @@ def test_an_element_is_marked_in_the_calls_that_have_it() -> None:
     assert [is_changed for _, _, is_changed in calls] == [False, True, False]
 
 
+def test_a_size_of_one_is_marked_as_any_size() -> None:
+    cure = CallCure(CureKind.UNBACKED, __file__, 1, ("x.size(0)",))
+    x = torch.ones(1, 5)
+    *_, is_changed = cured_call(cure, Net(), (x,), {}, MethodOwners())
+    assert is_changed
+    assert torch.compile(lambda x: x.sum(1), backend="eager", dynamic=False)(x).shape == (1,)
+    assert x._dynamo_unbacked_indices == {0}
+
+
 def test_a_tensor_by_position_has_the_values_of_the_recorded_one() -> None:
     x = torch.arange(12.0).reshape(3, 4).requires_grad_()
     (smaller,) = call(ChangeKind.SIZE, "x.size(1)", "2", x).args

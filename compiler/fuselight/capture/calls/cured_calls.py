@@ -56,6 +56,8 @@ def _change_of(cure: CallCure, subject: str) -> tuple[str, Callable[[Any], Any]]
     match = _SIZE.match(subject)
     if cure.kind is CureKind.MARK and match is not None:
         return match["tensor"], lambda tensor: _marked(tensor, int(match["dimension"]))
+    if cure.kind is CureKind.UNBACKED and match is not None:
+        return match["tensor"], lambda tensor: _of_any_size(tensor, int(match["dimension"]))
     if cure.kind is CureKind.DTYPE:
         return subject, lambda tensor: _tensor(tensor).to(getattr(torch, DTYPES[cure.value]))
     return subject, _CHANGES[cure.kind]
@@ -71,6 +73,13 @@ def _marked(value: Any, dimension: int) -> torch.Tensor:
     tensor = _tensor(value)
     if tensor.dim() > dimension and tensor.shape[dimension] not in _SMALL:
         traces.promise_dynamic(tensor, dimension)
+    return tensor
+
+
+def _of_any_size(value: Any, dimension: int) -> torch.Tensor:
+    tensor = _tensor(value)
+    if tensor.dim() > dimension:
+        traces.promise_any_size(tensor, dimension)
     return tensor
 
 
@@ -156,7 +165,7 @@ class _Call:
 
         def counted(value: Any) -> Any:
             result = change(value)
-            self._changed |= result is not value or hasattr(result, "_dynamo_dynamic_indices")
+            self._changed |= result is not value or any(hasattr(result, mark) for mark in _MARKS)
             return result
 
         if self._inner is not None and name == "self" and not is_global:
@@ -208,6 +217,7 @@ class _Call:
         raise CureError(f"the call has no `{name}`")
 
 
+_MARKS = ("_dynamo_dynamic_indices", "_dynamo_unbacked_indices")
 _MODULE_CALLS = frozenset({"__call__", "_call_impl", "_wrapped_call_impl"})
 
 

@@ -22,6 +22,8 @@ class CureKind(str, enum.Enum):
     """A number or a bool that compiled code reads is a tensor without dimensions."""
     MARK = "mark"
     """Dimensions of tensors are marked as dynamic."""
+    UNBACKED = "mark_unbacked"
+    """Dimensions of tensors are marked as ones that may be 0 or 1, too."""
     DYNAMIC = "dynamic"
     """The argument `dynamic` of torch.compile."""
     LIMIT = "recompile_limit"

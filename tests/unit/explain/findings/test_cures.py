@@ -28,6 +28,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.common.compiled_callers import outer_frame
 from fuselight_server.explain.findings.common.text import plain
+from fuselight_server.fixes.verification.joint_trials import joint_cures
 from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed, finding_of, number, untried
 from tests.support.reports import at, report
 
@@ -48,6 +49,20 @@ def test_the_changes_to_try_are_those_of_the_kind_of_guard(
     failure: GuardFailure, kinds: list[CureKind]
 ) -> None:
     assert [cure.kind for cure in finding_of(failure).cures] == kinds
+
+
+@pytest.mark.parametrize("size", ["x.size(0) was 4, now 1", "x.size(0) was 1, now 4"])
+def test_a_size_of_one_beside_a_number_gets_a_mark_that_may_help_with_a_tensor_for_the_number(
+    size: str,
+) -> None:
+    rate = failed("rate was 0.5, now 0.7", source="rate", cause=GuardCause.NUMBER)
+    (finding,) = findings(report(recompiles=(again(failed(size), rate),)))
+    cures = {cure.kind: cure for cure in finding.cures}
+    assert cures.keys() == {CureKind.UNBACKED, CureKind.TENSOR}
+    assert cures[CureKind.UNBACKED].text.endswith("torch._dynamo.decorators.mark_unbacked(x, 0)")
+    trials = tuple(CureTrial(cure, 2, 2, "there are still 2 compiles") for cure in finding.cures)
+    joint = [{*cures} for cures in joint_cures([finding], trials)]
+    assert {*finding.cures} in joint
 
 
 USES = """\

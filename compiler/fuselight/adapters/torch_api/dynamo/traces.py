@@ -107,6 +107,11 @@ def promise_dynamic(tensor: torch.Tensor, dimension: int) -> None:
     torch._dynamo.mark_dynamic(tensor, dimension)
 
 
+def promise_any_size(tensor: torch.Tensor, dimension: int) -> None:
+    """Mark a dimension with `torch._dynamo.decorators.mark_unbacked`: code that needs to know the size is an error."""
+    torch._dynamo.decorators.mark_unbacked(tensor, dimension)
+
+
 def _symbolic_sizes(translator: Any) -> dict[str, tuple[int, ...]]:
     code, sizes = translator.f_code, {}
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:

@@ -16,7 +16,12 @@ from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, rounding
 from fuselight_server.explain.findings.advice.duck_sizes import is_of_duck_sizing, without_duck_sizing
-from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_array, is_of_object
+from fuselight_server.explain.findings.advice.expectations import (
+    CARRIED,
+    fixed_by_torch,
+    is_of_array,
+    is_of_object,
+)
 from fuselight_server.explain.findings.common.compiled_callers import (
     is_called_in_compiled_code,
     is_handed_on,
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 _WHOLE = re.compile(r"-?\d+$")
 _SWITCHES = frozenset({"True", "False"})
 _NAMED = re.compile(r"(?:type\(self\)|[^\W\d]\w*)(?:\.[^\W\d]\w*|\[(?:\d+|'[^']*')\])*$")
+_ANY_SIZE = "A call fails where code has to know the size, as whether it is 1"
 _SLOWER = "Kernels for dynamic sizes can be slower"
 _ROOT = re.compile(r"L\['(\w+)'\]|(\w+)")
 _GLOBAL = "G"
@@ -279,6 +285,13 @@ def _of_size(case: _Case) -> Iterator[TriedAdvice]:
     sizes = list(_sizes_to_mark(case))
     if sizes and failure.static is None and _may_mark(case, sizes):
         yield _marks(case, sizes)
+    # Alone, a size of 0 or 1 is expected to compile; beside a number, only both changes together save a compile.
+    is_small = fixed_by_torch(failure) and any(
+        other.cause is GuardCause.NUMBER for other in nearest(case.recompilation)
+    )
+    sizes = list(_sizes_to_mark(case, is_small=True)) if is_small else []
+    if sizes and failure.static is None and _may_mark(case, sizes):
+        yield _marks(case, sizes, is_small=True)
     if is_of_duck_sizing(case.context, case.recompilation, failure):
         yield without_duck_sizing(case.recompilation.location)
     yield case.dynamic()
@@ -297,14 +310,17 @@ def _short(place: Location, case: _Case) -> str:
     return f"line {place.line}" if is_here else f"{PurePath(place.path).name}:{place.line}"
 
 
-def _sizes_to_mark(case: _Case) -> Iterator[SizeChange]:
-    """The sizes that changed together, each once; none that was 0 or 1 at the compile, or that a break carried over."""
+def _sizes_to_mark(case: _Case, *, is_small: bool = False) -> Iterator[SizeChange]:
+    """The sizes that changed together, each once, and that no break carried over.
+
+    Those that were 0 or 1 at the compile need another mark.
+    """
     seen = set()
     for other in dict.fromkeys((*nearest(case.recompilation), case.failure)):
         can_mark = other.cause is GuardCause.DIMENSION and other.static is None and not is_of_array(other)
         for size in other.sizes if can_mark else ():
             is_known = (size.name, size.dimension) in seen
-            if not is_known and not size.name.startswith(CARRIED) and size.was not in _SMALL:
+            if not is_known and not size.name.startswith(CARRIED) and (is_small or size.was not in _SMALL):
                 seen.add((size.name, size.dimension))
                 yield size
 
@@ -315,23 +331,24 @@ def _may_mark(case: _Case, sizes: Iterable[SizeChange]) -> bool:
     return not is_inside or all(_is_passed(case, size.name) for size in sizes)
 
 
-def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
+def _marks(case: _Case, sizes: Iterable[SizeChange], *, is_small: bool = False) -> TriedAdvice:
     sizes = tuple(sizes)
+    mark = f"torch._dynamo.{'decorators.mark_unbacked' if is_small else 'mark_dynamic'}"
     names = [size.name for size in sizes]
     is_users = case.context.is_user_file(case.recompilation.location.path)
     is_named = all(_NAMED.match(name) and not name.startswith(_WRAPPERS) for name in names)
     if len(sizes) > _MAX_NAMED:
-        text = (
-            f"Mark {_grouped(sizes)} as dynamic before the call{case.call}, with torch._dynamo.mark_dynamic"
-        )
+        text = f"Mark {_grouped(sizes)} as dynamic before the call{case.call}, with {mark}"
     elif is_users and is_named:
-        calls = ", ".join(f"torch._dynamo.mark_dynamic({size.name}, {size.dimension})" for size in sizes)
+        calls = ", ".join(f"{mark}({size.name}, {size.dimension})" for size in sizes)
         text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call{case.call}: {calls}"
     else:
         dimensions = ", ".join(dict.fromkeys(str(size.dimension) for size in sizes))
         passed = format_list([quoted(name) for name in dict.fromkeys(names)])
-        text = f"Mark dimension {dimensions} of what is passed as {passed} with torch._dynamo.mark_dynamic"
+        text = f"Mark dimension {dimensions} of what is passed as {passed} with {mark}"
     subjects = (f"{size.name}.size({size.dimension})" for size in sizes)
+    if is_small:
+        return TriedAdvice(text, case.cure(CureKind.UNBACKED, *subjects), _ANY_SIZE)
     return TriedAdvice(text, case.cure(CureKind.MARK, *subjects), _SLOWER)
 
 

@@ -330,13 +330,16 @@ def candidates_for(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[TriedAdvice, ...]:
     """The changes for one failed guard; what a graph break carried over, no call can change."""
-    if is_small_alone(context, recompilation, failure) or _is_of_python(context, recompilation, failure):
+    if _is_of_python(context, recompilation, failure):
         return ()
+    is_alone = is_small_alone(context, recompilation, failure)
     is_part = resumed_at(context, recompilation) is not None
     arguments = _arguments(context, recompilation) if is_part else None
     own = cures_for(context, recompilation, failure, arguments=arguments)
     doubted = (
-        replace(item, is_doubtful=_speaks_against(context, recompilation, failure, item.cure)) for item in own
+        replace(item, is_doubtful=_speaks_against(context, recompilation, failure, item.cure))
+        for item in own
+        if not is_alone or item.cure.kind is CureKind.UNBACKED
     )
     return (*doubted, *(() if is_part else table_changes(context, recompilation, failure)))
 

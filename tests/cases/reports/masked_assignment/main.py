@@ -4,8 +4,7 @@ import torch
 
 def gate(ratio, temperature):
     return torch.sigmoid(temperature * (ratio - 1.0)) * 4.0 / temperature
-    # warning: [FL201] "recompiled: temperature was 1.0, now 1.05"
-    # info: [FL201] "recompiled: ratio.size(0) was 0, now 6"
+    # warning: [FL201] "recompiled: ratio.size(0) was 24, now 0"
 
 
 @torch.compile(backend="aot_eager")

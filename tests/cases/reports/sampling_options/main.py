@@ -10,11 +10,11 @@ class Decoder(nn.Module):
         self.head = nn.Linear(dim, vocab)
 
     def forward(self, token):
-        return self.head(self.embed(token))
+        return self.head(self.embed(token))  # warning: [FL201] "recompiled: token was a normal tensor, now an inference"
 
 
 def sample(logits, temperature, top_k):
-    logits = logits / temperature  # warning: [FL201] "recompiled: temperature was 1.0, now 0.8"
+    logits = logits / temperature
     values, _ = torch.topk(logits, top_k)  # warning: [FL201] "recompiled: top_k was 8, now 16"
     logits = torch.where(logits < values[..., -1:], -float("inf"), logits)
     noise = torch.empty_like(logits).exponential_(1)

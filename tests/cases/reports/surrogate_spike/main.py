@@ -7,9 +7,9 @@ class Spike(torch.autograd.Function):
     @staticmethod
     def forward(ctx, membrane, slope, counts):
         ctx.save_for_backward(membrane)
-        ctx.slope = slope  # warning: [FL201] "recompiled: self.slope was 5.0, now 10.0"
+        ctx.slope = slope
         ctx.set_materialize_grads(False)
-        counts["calls"] = counts.get("calls", 0) + 1  # warning: [FL201] "recompiled: self.counts['calls'] was 1, now 2"
+        counts["calls"] = counts.get("calls", 0) + 1  # warning: [FL201] "recompiled: 'calls' was not in self.counts, now it is"
         return (membrane > 0).float()
 
     @staticmethod

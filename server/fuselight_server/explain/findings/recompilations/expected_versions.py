@@ -59,13 +59,13 @@ def _in_total(context: Context, recompilation: Recompile, failure: GuardFailure)
 
 
 def _chosen(context: Context, recompilation: Recompile) -> list[str]:
-    """The fixed values of which one alone told a version from the nearest one, in the function or its part."""
+    """The fixed values that told a version from the nearest one, in the function or its part."""
     same = (item for item in _same(context, recompilation) if not item.entries[0].other_object)
-    alone = ((item, nearest(item)[0]) for item in same if len(nearest(item)) == 1)
     return list(
         dict.fromkeys(
             failure.source
-            for item, failure in alone
+            for item in same
+            for failure in nearest(item)
             if failure.cause in _CHOSEN
             and failure.source
             and CARRIED not in failure.code

@@ -34,17 +34,23 @@ def remedies_of_group(
     if not others:
         texts = {remedy.text for remedy in first}
         later = (remedy for remedy in _of_later(context, group) if remedy.text not in texts)
-        return _with_few_expectations((*first, *later))
+        return _with_few_expectations(context, (*first, *later))
     tests = advice(_tests_of_state(context, group))
-    return _with_few_expectations(best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests))))
+    return _with_few_expectations(
+        context, best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests)))
+    )
 
 
-def _with_few_expectations(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The remedies with few of those that say what to expect, and what the run had only where no other says it."""
+def _with_few_expectations(context: Context, remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The remedies with few of those that say what to expect, and what the run had only where no other says it.
+
+    None of them where a change leaves only the first compile.
+    """
     remedies = tuple(remedies)
     expected = [item for item in remedies if item.state is RemedyState.ADVICE and not item.is_step]
     known = [item for item in expected if not item.text.startswith(IN_THIS_RUN)]
-    kept = known[:_MAX_EXPECTED] or expected[:1]
+    trials = (context.trials[item.cure] for item in remedies if item.state is RemedyState.TRIED and item.cure)
+    kept = [] if any(trial.leaves_one for trial in trials) else known[:_MAX_EXPECTED] or expected[:1]
     return tuple(item for item in remedies if item not in expected or item in kept)
 
 

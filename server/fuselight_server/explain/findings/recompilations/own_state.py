@@ -251,26 +251,30 @@ def _of_position(
         if failure.cause is GuardCause.NUMBER and _are_whole(failure):
             changes.setdefault(failure.source, []).append((int(failure.was or 0), int(failure.now or 0)))
     for source, values in changes.items():
-        line = _writing_line(context, _last_word(source))
+        line = next(_slices(context, _last_word(source), ast.Store), 0)
         if line and all(was < now for was, now in values):
+            reads = [str(number) for number in _slices(context, _last_word(source), ast.Load)]
+            masked = f", and use a mask for the slice on line {format_list(reads)}" if reads else ""
             text = (
                 f"Keep {quoted(source)} as a tensor, and write on line {line} with index_copy_() at indices that are "
-                f"made of it, as torch.arange(n) + {source.rpartition('.')[2]}: a slice needs the number, so each "
-                f"value compiles. {NOT_TRIED}"
+                f"made of it, as torch.arange(n) + {source.rpartition('.')[2]}{masked}: a slice needs the number, so "
+                f"each value compiles. {NOT_TRIED}"
             )
             return StateStep(text, line)
     return None
 
 
-def _writing_line(context: Context, name: str) -> int:
-    """The line that assigns a slice which starts or ends at a value, by its last name; 0 if there is none."""
-    for tree in state_writes(context).trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                slices = (part for part in ast.walk(node.slice) if isinstance(part, ast.Slice))
-                if any(last_name(part) == name for item in slices for part in ast.walk(item)):
-                    return node.lineno
-    return 0
+def _slices(context: Context, name: str, of: type[ast.expr_context]) -> Iterator[int]:
+    """The lines that read or assign a slice which starts or ends at a value, by its last name, each once."""
+    nodes = (node for tree in state_writes(context).trees for node in ast.walk(tree))
+    lines = (
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, of)
+        for item in ast.walk(node.slice)
+        if isinstance(item, ast.Slice) and any(last_name(part) == name for part in ast.walk(item))
+    )
+    yield from dict.fromkeys(lines)
 
 
 def _last_word(source: str) -> str:

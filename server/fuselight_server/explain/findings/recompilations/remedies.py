@@ -91,7 +91,6 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
 
-_NOT_ALONE = frozenset({GuardCause.CLASS, GuardCause.DISPATCH})
 _MAX_CAUSES = 3
 """Causes that get advice in one finding."""
 _ROOT = re.compile(r"[^\W\d]\w*(?=[.\[]|$)")
@@ -207,7 +206,7 @@ def remedies_of(
         causes.append(cause)
         remedies = remedies_for(context, recompilation, item)
         if item is shown:
-            out += _with_other_guards(recompilation, item, remedies)
+            out += remedies
         elif remedies and remedies[0].state is not RemedyState.REFUSED:
             is_known = any(
                 known.text == remedies[0].text or (known.cure is not None and known.cure == remedies[0].cure)
@@ -259,17 +258,6 @@ def _named(failure: GuardFailure, remedy: FindingRemedy) -> FindingRemedy:
     """A remedy for another value than that of the finding, which it names."""
     is_named = re.search(rf"(?<![\w.]){re.escape(failure.source)}(?!\w)", remedy.text)
     return remedy if is_named else replace(remedy, about=quoted(failure.source))
-
-
-def _with_other_guards(
-    recompilation: Recompile, shown: GuardFailure, remedies: tuple[FindingRemedy, ...]
-) -> tuple[FindingRemedy, ...]:
-    """The advice on a class or a kind of tensor, which does not help alone where something else differs too."""
-    words = [remedy for remedy in remedies if remedy.state is RemedyState.ADVICE]
-    if shown.cause not in _NOT_ALONE or not words or len(nearest(recompilation)) <= 1:
-        return remedies
-    more = replace(words[-1], text=f"{words[-1].text}. Here other guards failed too")
-    return tuple(more if remedy is words[-1] else remedy for remedy in remedies)
 
 
 def remedies_for(

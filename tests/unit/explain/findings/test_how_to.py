@@ -116,18 +116,10 @@ RECOMPILATIONS = {
         "self.calls was 0, now 1",
         "self.calls = torch.tensor(0)  # where it is assigned",
     ),
-    "value mode": (
-        "mode was 'sin', now 'cos'",
-        "for mode in ('sin', 'cos'):  # all values that come\n    step(..., mode=mode)",
-    ),
     "dtype x": ("x.dtype was float32, now float64", "step(x.to(torch.float32))"),
     "stride x": ("x.stride(0) was 6, now 1", "step(x.contiguous())"),
     "requires_grad x": ("x.requires_grad was False, now True", "step(x.detach())"),
     "length xs": ("len(xs) was 1, now 2", "step(torch.stack(xs))"),
-    "training self": (
-        "self.training was True, now False",
-        "model.eval()  # once before the evaluation, not for each batch\nstep(...)",
-    ),
 }
 
 

@@ -270,7 +270,9 @@ def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(
     (finding,) = findings(
         report(recompiles=(again(grown),)), read_line=lambda _path, number: lines.get(number)
     )
-    moved = "Change `self.rows` outside the compiled code: return the value, and append it after the call"
+    moved = (
+        "Change `self.rows` outside the compiled code: return the values, and make the change after the call"
+    )
     assert (moved in finding.hints) is is_moved
 
 

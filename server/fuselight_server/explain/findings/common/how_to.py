@@ -250,18 +250,6 @@ def _number(finding: Finding, statement: str, change: _ValueChange) -> HowTo | N
     return HowTo("Pass the number as a tensor: another value then needs no compile", code)
 
 
-def _value(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
-    del statement
-    if change.source.startswith("self.") or not change.source.isidentifier() or not change.was:
-        return None
-    code = (
-        f"for {change.source} in ({change.was}, {change.now}):  # all values that come\n"
-        f"    {_call(finding, f'..., {change.source}={change.source}')}"
-    )
-    words = "Each value needs its own compile. Make one call with each at the start, so that none comes later"
-    return HowTo(words, code)
-
-
 def _passed(words: str, argument: str) -> Callable[[Finding, str, _ValueChange], HowTo | None]:
     """An example that passes another argument; `{x}` is the name, `{was}` and `{now}` are the values."""
 
@@ -284,20 +272,12 @@ def _if_cured(
     )
 
 
-def _training(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
-    del statement, change
-    code = f"model.eval()  # once before the evaluation, not for each batch\n{_call(finding, '...')}"
-    return HowTo("Expect one compile for each of the two modes, and switch rarely", code)
-
-
 _BY_CAUSE: dict[str, Callable[[Finding, str, _ValueChange], HowTo | None]] = {
     "dimension": _dimension,
     "number": _number,
-    "value": _value,
     "dtype": _if_cured("dtype", _passed("Convert to one dtype before the call", "{x}.to(torch.{was})")),
     "stride": _if_cured("contiguous", _passed("Pass one memory layout", "{x}.contiguous()")),
     "device": _passed("Move the tensor before the call", '{x}.to("{was}")'),
     "requires_grad": _passed("If the call needs no gradient of it, detach it", "{x}.detach()"),
     "length": _if_cured("stack", _passed("Stack the tensors into one tensor", "torch.stack({x})")),
-    "training": _training,
 }

@@ -14,6 +14,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.hooks import for_hook
 from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
@@ -78,11 +79,14 @@ def move_out(context: Context, changed: Sequence[GuardFailure]) -> tuple[str, ..
     if selected := _selected(context, changed):
         elements = format_list([f"`{text}`" for text in selected])
         passed = f", and pass in what {used} selects: {elements}, a number as a tensor"
-    first = (
-        f"Change {shown} outside the compiled code{', all of them' if names[1:] else ''}{passed}: the code changes "
-        "what it reads, so that a later call finds another value"
+    why = (
+        "return the values, and make the change after the call"
+        if all(failure.cause in _COLLECTIONS for failure in changed)
+        else "the code changes what it reads, so that a later call finds another value"
     )
-    return (first, *(index_step(context, changed[0], is_passed=True) if len(names) == 1 else ()))
+    first = f"Change {shown} outside the compiled code{', all of them' if names[1:] else ''}{passed}: {why}"
+    steps = for_hook(context, context.innermost_user_frame(changed[0].born), (first,))
+    return (*steps, *(index_step(context, changed[0], is_passed=True) if len(names) == 1 else ()))
 
 
 def _is_used(context: Context, failure: GuardFailure) -> bool:

@@ -35,8 +35,6 @@ from fuselight_server.explain.findings.common.resume_functions import (
 )
 from fuselight_server.explain.findings.common.source_tree import (
     function_tree,
-    is_of_context_manager,
-    tree_around,
 )
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.common.value_writes import write_of
@@ -379,9 +377,6 @@ def cures_of(
 def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """The advice for a container that the code which reads it changes."""
     steps = growing_container(context, recompilation, failure) or _of_changed(context, recompilation, failure)
-    if failure.cause is GuardCause.LENGTH and _is_grown_by_the_line(context, failure):
-        grown = quoted(failure.source)
-        steps = (f"Change {grown} outside the compiled code: return the value, and append it after the call",)
     return for_hook(context, context.innermost_user_frame(failure.born), steps)
 
 
@@ -392,7 +387,7 @@ def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailur
 
 def expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to expect of a failed guard that nothing is known to cure."""
-    if small := small_size(recompilation, failure):
+    if small := small_size(failure):
         return small
     line = resumed_at(context, recompilation)
     if line is not None and failure.cause is GuardCause.DELETED and CARRIED in failure.code:
@@ -436,7 +431,7 @@ def _may_go(failure: GuardFailure) -> bool:
 
 def is_made_by_the_function(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether a function assigns the value itself, or a graph break carries it: no caller and no global gives it."""
-    if not _may_go(failure) or small_size(recompilation, failure):
+    if not _may_go(failure) or small_size(failure):
         return False
     if CARRIED in failure.code:
         return True
@@ -474,38 +469,6 @@ def unmarked_sizes(
 ) -> frozenset[tuple[str, int]]:
     """The sizes that were 0 or 1 at the first compile: a mark does not help."""
     return frozenset(size for size in varying_sizes(*failures) if starts_small(context, recompilation, size))
-
-
-def _is_grown_by_the_line(context: Context, failure: GuardFailure) -> bool:
-    """Whether the line that reads a container changes its length, and no other line of the function names it.
-
-    What a context manager adds it takes away again: another length is what the caller's own blocks have added.
-    """
-    read = context.innermost_user_frame(failure.born)
-    tree = tree_around(context, read) if read is not None else None
-    if read is not None and is_of_context_manager(context, read):
-        return False
-    lines = [
-        node.lineno
-        for node in ast.walk(tree or ast.Module([], []))
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and ast.unparse(node) == failure.source
-    ]
-    text = context.read_line(read.path, read.line) if read is not None and lines == [read.line] else ""
-    return any(f"{failure.source}.{method}(" in (text or "") for method in _GROWING)
-
-
-_GROWING = (
-    "append",
-    "extend",
-    "insert",
-    "appendleft",
-    "pop",
-    "popleft",
-    "add",
-    "update",
-    "setdefault",
-    "clear",
-)
 
 
 def other_sizes(context: Context, recompilation: Recompile, shown: GuardFailure) -> tuple[GuardFailure, ...]:

@@ -17,7 +17,6 @@ from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     ZERO_OR_ONE,
     fixed_by_torch,
-    is_of_general_code,
 )
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
@@ -26,7 +25,6 @@ from fuselight_server.explain.findings.common.source_tree import function_tree
 _SETTING = "automatic_dynamic_shapes"
 _RELATION = re.compile(r"no longer holds: (?P<name>\S+)\.size\((?P<dimension>\d+)\) is (?P<now>\d+)$")
 _RANGE = re.compile(r"\[(\d+), (\d+|inf|int_oo)\]")
-_PAD = "Or pad to a size of 2 or more, which the compiled code before serves, and leave the padding out of results"
 _SMALL = frozenset({0, 1})
 Size = tuple[str, int]
 """A tensor and a dimension of it."""
@@ -113,13 +111,12 @@ def is_small_alone(context: Context, recompilation: Recompile, failure: GuardFai
     return is_small and size is not None and len(history_of(context, recompilation, size).general) < 2  # noqa: PLR2004
 
 
-def small_size(recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def small_size(failure: GuardFailure) -> tuple[str, ...]:
     """What to expect of a size of 0 or 1; empty for all else."""
     size = size_of(failure)
     if size is None or not fixed_by_torch(failure):
         return ()
-    expected = f"Expect it: {ZERO_OR_ONE}"
-    return (expected, _PAD) if all(map(is_of_general_code, nearest(recompilation))) else (expected,)
+    return (f"Expect it: {ZERO_OR_ONE}",)
 
 
 def varying_sizes(*failures: GuardFailure) -> tuple[Size, ...]:

@@ -96,7 +96,7 @@ def item(x):
 # fuselight: no_break_can_be_here(f32[4])
 @torch.compile(fullgraph=True)
 def no_break_can_be_here(x):
-    if x.sum() > 0:  # error: [FL404] "drop fullgraph=True"
+    if x.sum() > 0:  # error: [FL404] "remove fullgraph=True"
         return x + 1
     return x - 1
 

@@ -73,8 +73,8 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
            |
            Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
            Cost: this line runs in eager mode, and no kernel is fused across it.
-           What to do: Compute both sides and select with torch.where (or use torch.cond), or decide outside
-           the compiled code on a Python value that you pass in.
+           What to do: Compute both sides and select with torch.where, or decide outside the compiled code
+           on a Python value that you pass in.
            = /project/model.py:12: called from `forward`
            = target Net, directive on line 9: Net()(f32[4, 8]), torch VERSION
            = help: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html

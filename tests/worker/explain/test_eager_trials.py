@@ -1,4 +1,4 @@
-"""Programs whose compiled call fails: without torch.compile, two of them fail, too."""
+"""Programs that are run again to learn more of a failure, or of a function that is marked torch.compiler.disable."""
 
 from __future__ import annotations
 
@@ -32,3 +32,41 @@ def test_the_run_tells_whose_exception_it_is(live: LiveWorker, body: str, refuse
     (trial,) = tried_report(live, HEAD + body + CALL).trials
     assert (trial.cure.kind, trial.is_made, trial.cures) == (CureKind.EAGER, True, not refused)
     assert trial.refused.startswith(refused)
+
+
+PARTS = """\
+import torch
+@torch.compiler.disable
+def plain(x):
+    first, second = x.chunk(2)
+    return torch.cat([second, first])
+class Shown:
+    @staticmethod
+    @torch.compiler.disable
+    def show(x):
+        print(x.sum())
+@torch.compile
+def step(x):
+    x = plain(x.sin())
+    Shown.show(x)
+    return x.cos()
+@torch.compile(fullgraph=True)
+def whole(x):
+    if x.sum() > 0:
+        x = x + 1
+    print(x.mean().item())
+    return x
+if __name__ == "__main__":
+    step(torch.ones(4))
+    whole(torch.ones(4))
+"""
+
+
+@pytest.mark.corpora
+def test_marked_functions_and_refused_graphs_are_asked(live: LiveWorker) -> None:
+    trials = {(trial.cure.kind, trial.cure.value): trial for trial in tried_report(live, PARTS).trials}
+    plain, shown = (trials[CureKind.INSIDE, name] for name in ("plain", "Shown.show"))
+    assert (plain.cures, plain.is_made, shown.cures) == (True, True, False)
+    assert shown.refused == "it breaks the graph on line 10"
+    refused = trials[CureKind.FULLGRAPH, ""]
+    assert (refused.cures, {item.line for item in refused.next}) == (True, {20})

@@ -1,4 +1,4 @@
-"""Leaves a function of the user's out of compiled code, as the line `@torch.compiler.disable` above it would.
+"""Leaves a function of the user's out of compiled code, as the line `@torch.compiler.disable` above it would, or in.
 
 Invariant: a function is replaced wherever a module or a class has it by name, or nowhere.
 """
@@ -27,6 +27,27 @@ def leave_out(cure: CallCure) -> bool:
         kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
         disabled: Any = torch.compiler.disable(_plain(value))  # type: ignore[no-untyped-call]
         setattr(owner, name, kind(disabled) if kind is not None else disabled)
+    if not found:
+        raise CureError("no module and no class has the function by its name")
+    return True
+
+
+def take_in(cure: CallCure) -> bool:
+    """Replace the marked functions that the cure names by what torch.compiler.disable got; returns True.
+
+    Raises CureError as `leave_out` does.
+    """
+    found = [
+        (owner, name, value)
+        for owner, name, value in _members()
+        if getattr(_plain(value), "__qualname__", "") == cure.value
+        and getattr(_plain(value), "_torchdynamo_disable", False)
+        and inspect.isfunction(getattr(_plain(value), "__wrapped__", None))
+    ]
+    for owner, name, value in found:
+        kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
+        wrapped = _plain(value).__wrapped__
+        setattr(owner, name, kind(wrapped) if kind is not None else wrapped)
     if not found:
         raise CureError("no module and no class has the function by its name")
     return True

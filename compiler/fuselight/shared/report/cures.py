@@ -46,6 +46,10 @@ class CureKind(str, enum.Enum):
     """A number of NumPy, which compiled code has as a tensor, is passed as one of Python."""
     OUTSIDE = "outside"
     """A function that compiled code calls is left out of it."""
+    INSIDE = "inside"
+    """A function is compiled although torch.compiler.disable marks it."""
+    FULLGRAPH = "fullgraph"
+    """Each torch.compile is made without fullgraph=True, so that all graph breaks are found."""
     EAGER = "eager"
     """Each call is made without torch.compile, which shows whether it fails there, too."""
 

@@ -25,7 +25,7 @@ from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.adapters.torch_api.tensor_uses import heard_uses
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, UnfitValueError, cured_call
-from fuselight.capture.calls.left_out import leave_out
+from fuselight.capture.calls.left_out import leave_out, take_in
 from fuselight.capture.calls.reachable_objects import MethodOwners, reached_objects, state_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
@@ -129,6 +129,8 @@ def _is_data(name: str, value: Any) -> bool:
     return not is_code and not isinstance(value, (str, bytes, int, float, complex))
 
 
+_OF_MODULES = {CureKind.OUTSIDE: leave_out, CureKind.INSIDE: take_in}
+"""Changes of functions, wherever a module or a class has them."""
 _MAX_RESULTS = 64
 """Calls of which the results are compared."""
 _MAX_TENSORS = 16
@@ -204,6 +206,8 @@ class CureTrialRun(RequestResult):
                 changed["dynamic"] = True if part.value == "True" else None
             elif part.kind is CureKind.LIMIT and asked.get("recompile_limit") is not None:
                 changed["recompile_limit"] = int(part.value)
+            elif part.kind is CureKind.FULLGRAPH and asked.get("fullgraph"):
+                changed["fullgraph"] = False
             elif part.kind is CureKind.ISOLATE:
                 changed["isolate_recompiles"] = True
         self._changed += len(changed)
@@ -238,8 +242,9 @@ class CureTrialRun(RequestResult):
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with one change."""
         try:
-            if part.kind is CureKind.OUTSIDE:
-                self._changed += not self._changed and leave_out(part)
+            change = _OF_MODULES.get(part.kind)
+            if change is not None:
+                self._changed += not self._changed and change(part)
             elif part.subjects and self._is_meant(part, function):
                 args, kwargs, is_changed = cured_call(part, function, args, kwargs, self._owners)
                 self._changed += is_changed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import (
@@ -26,6 +27,7 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight_server.base.finding import Finding, Related, Severity
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import Context, span_of
@@ -40,6 +42,8 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
 from fuselight_server.explain.findings.recompilations.recompile_limit import stopped_by_limit
 
 _LONGEST_TITLE = 300
+_MAX_LINES = 8
+"""Lines of other graph breaks that are named."""
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"
 _BY_KIND = {
     "fullgraph": "FL404",
@@ -72,7 +76,7 @@ _NEXT = {
         "breaks there, and the function runs in eager mode"
     ),
     "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
-    "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager mode",
+    "FL404": "Remove the break",
     "FL405": "Use smaller inputs, or raise the setting `fuselight.limits.seconds`",
     "FL406": "Use a smaller model, or raise the setting `fuselight.limits.memoryMb`",
     "FL407": "Run the same call under python -X faulthandler to see the native stack",
@@ -176,7 +180,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     words = failure_words(context, failure) if code == "FL404" else None
     steps = words.hints if words is not None else ()
     related = [*holding_lines(failure), *context.trail(failure.stack, without=home, verb="in")]
-    eager = _eager_cure(failure, home) if code == "FL401" else None
+    asked = _question(code, failure, home)
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
     if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
@@ -191,9 +195,9 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         hints=(
             *_settings_without(context, failure),
             *steps,
-            _next_step(context, code, failure, context.trials.get(eager) if eager is not None else None),
+            _next_step(context, code, failure, context.trials.get(asked) if asked is not None else None),
         ),
-        cures=(eager,) if eager is not None else (),
+        cures=(asked,) if asked is not None else (),
         related=tuple(related),
         # Editors list no hints, and the user has asked for this run.
         severity=Severity.INFORMATION if code == "FL502" else None,
@@ -204,10 +208,14 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     )
 
 
-def _eager_cure(failure: Failure, home: Location | None) -> CallCure | None:
-    """What tells whether a compiled call of a program fails without torch.compile, too; None for all other failures."""
+def _question(code: str, failure: Failure, home: Location | None) -> CallCure | None:
+    """What tells more of a failure: the program without torch.compile, or without fullgraph=True; else None."""
+    if home is None:
+        return None
+    if code == "FL404" and failure.exception != _HIGHER_ORDER:
+        return CallCure(CureKind.FULLGRAPH, home.path, home.line)
     is_compiled = failure.phase == "main" and failure.kind == "exception" and "_dynamo" in failure.traceback
-    return CallCure(CureKind.EAGER, home.path, home.line) if is_compiled and home is not None else None
+    return CallCure(CureKind.EAGER, home.path, home.line) if code == "FL401" and is_compiled else None
 
 
 def _settings_without(context: Context, failure: Failure) -> Iterator[FindingRemedy]:
@@ -331,8 +339,8 @@ def _uncompiled(context: Context, failure: Failure, at: Location) -> str:
     return f"call {name} without torch.compile" if is_outermost else ""
 
 
-def _next_step(context: Context, code: str, failure: Failure, eager: CureTrial | None = None) -> str:
-    """What to do: the worker's own words where it has some. `eager`: the program without torch.compile."""
+def _next_step(context: Context, code: str, failure: Failure, asked: CureTrial | None = None) -> str:
+    """What to do: the worker's own words where it has some. `asked`: what tells more of the failure."""
     missing = _MODULE.search(failure.message) if _lacks_a_module(failure) else None
     if missing is not None:
         where = context.report.versions.executable or "this interpreter"
@@ -340,8 +348,10 @@ def _next_step(context: Context, code: str, failure: Failure, eager: CureTrial |
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
     step = plain(failure.next_step) or _NEXT[code]
-    if eager is not None and eager.is_made:
-        step = _WORKS if eager.cures else f"Correct the code: without torch.compile, {eager.refused} (tried)"
+    if code == "FL404" and failure.exception != _HIGHER_ORDER:
+        return _without_fullgraph(context, failure, asked)
+    if asked is not None and asked.is_made:
+        step = _WORKS if asked.cures else f"Correct the code: without torch.compile, {asked.refused} (tried)"
     called = _called_of_a_library(context, failure) if _DISABLE in step else None
     frame = context.innermost_user_frame(failure.stack)
     if (
@@ -352,10 +362,27 @@ def _next_step(context: Context, code: str, failure: Failure, eager: CureTrial |
     ):
         return step.replace(_DISABLE, f"{own[0].upper()}{own[1:]}")
     if called is None:
-        return step
+        name = plain(frame.function or "") if frame is not None else ""
+        return step.replace(f"{_DISABLE}:", f"Put torch.compiler.disable on `{name}`:") if name else step
     return step.replace(
         _DISABLE, f"Call `torch.compiler.disable({called})(...)` on this line, which breaks the graph"
     )
+
+
+def _without_fullgraph(context: Context, failure: Failure, tried: CureTrial | None) -> str:
+    """What else breaks the graph: with fullgraph=True, torch stops at the first break."""
+    if tried is None or not tried.is_made or not tried.cures:
+        return "Or remove fullgraph=True: this line then runs in eager mode"
+    home = context.innermost_user_frame(failure.stack)
+    places = sorted({(item.path, item.line) for item in tried.next})
+    if not places:
+        return "Or remove fullgraph=True: this line then runs in eager mode, and no other line breaks the graph (tried)"
+    shown = [
+        f"{'' if home and path == home.path else f'{PurePath(path).name}:'}{line}" for path, line in places
+    ]
+    named = format_list(cut_list(shown, _MAX_LINES))
+    lines, verb = ("line", "this line breaks") if len(places) == 1 else ("lines", "they break")
+    return f"Correct {lines} {named}, too: without fullgraph=True, {verb} the graph (tried)"
 
 
 def _called_of_a_library(context: Context, failure: Failure) -> str | None:

@@ -84,7 +84,7 @@ def test_a_change_in_place_names_what_the_branch_changes(body: str, advised: str
 
 def test_changes_of_several_tensors_have_no_code_with_an_invented_name() -> None:
     finding = finding_of("if x > 3:\n    left.zero_()\n    right.zero_()\nreturn x", "x > 3")
-    assert finding.hints[0] == "Make the change in each call, by what torch.where selects"
+    assert not any("torch.where" in hint for hint in finding.hints)
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_an_object_that_is_called_as_a_hook_is_not_told_to_return_a_number(
 def test_sides_of_different_lengths_are_not_to_be_selected(rest: str, *, is_part: bool) -> None:
     _, finding = broken_at(f"s = x.max()\nif s < 0:\n{rest}\n", "s < 0")
     assert any("select with torch.where" in hint for hint in finding.hints) is not is_part
-    assert any(hint.endswith("need sides of one shape") for hint in finding.hints) is is_part
+    assert any(hint.endswith("needs sides of one shape") for hint in finding.hints) is is_part

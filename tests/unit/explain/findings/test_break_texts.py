@@ -198,7 +198,7 @@ def test_wording() -> None:
 
         Cost: `Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it; this line runs in eager mode, and no kernel is fused across it.
 
-        What to do: Compute both sides and select with torch.where (or use torch.cond), or decide outside the compiled code on a Python value that you pass in.
+        What to do: Compute both sides and select with torch.where, or decide outside the compiled code on a Python value that you pass in.
         Net | directive on line 9: Net()(f32[4, 8]) | 2.13.0
         """,  # noqa: E501 - the text is as it is
     )

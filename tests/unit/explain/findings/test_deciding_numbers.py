@@ -25,4 +25,4 @@ def test_a_number_that_decides_a_branch_is_not_advised_to_stay_a_tensor_alone(
     given = report(breaks=(broken(place, gb="GB0124", explanation="", hints=()),))
     (finding,) = findings(given, read_line=lambda _path, line: dict(enumerate(lines, 1)).get(line))
     assert ("Return what `full` is computed from" in finding.hints[0]) is moves
-    assert finding.hints[0].startswith("Keep the value a tensor") is not moves
+    assert finding.hints[0].startswith("Compute with the tensor") is not moves

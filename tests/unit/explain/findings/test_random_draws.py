@@ -86,8 +86,8 @@ def test_a_method_that_draws_nothing_keeps_the_hint_of_torch() -> None:
             "Create the generator and draw",
         ),
         ("np.random.poisson(3)", "<built-in method RandomState.poisson of object at 0x7fa5f7fb9fc0>", DRAW),
-        ("np.interp(x, p, q)", "<function interp at 0x7fa5f7fb9fc0>", "Use the equivalent torch function"),
-        ("np.special(x)", "<ufunc object at 0x7fa5f7fb9fc0>", "Use the equivalent torch function"),
+        ("np.interp(x, p, q)", "<function interp at 0x7fa5f7fb9fc0>", "Compute it with functions of torch"),
+        ("np.special(x)", "<ufunc object at 0x7fa5f7fb9fc0>", "Compute it with functions of torch"),
     ],
 )
 def test_the_function_of_numpy_has_its_name_in_the_code_and_no_address(
@@ -142,7 +142,7 @@ def test_a_value_that_numpy_draws_is_no_tensor_to_keep(expression: str, *, is_dr
         gb="GB0033",
         explanation="Operator `aten._local_scalar_dense.default` has a non-Tensor output",
     )
-    assert any(hint.startswith("Keep the value a tensor") for hint in finding.hints) is not is_drawn
+    assert any(hint.startswith("Compute with the tensor") for hint in finding.hints) is not is_drawn
     assert any(hint.startswith(DRAW) for hint in finding.hints) is is_drawn
 
 

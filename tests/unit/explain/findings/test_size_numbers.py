@@ -8,7 +8,7 @@ from fuselight.shared.report import CureTrial, Location
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from tests.support.recompilations import untried
-from tests.support.reports import FILE, broken, report
+from tests.support.reports import FILE, at, broken, report
 
 CAPTURE = "`torch._dynamo.config.capture_dynamic_output_shape_ops = True`"
 SETTING = f"Enable tracing of dynamic shape operators with {CAPTURE}."
@@ -75,7 +75,7 @@ def test_a_number_that_only_a_number_can_replace_cannot_stay_a_tensor(
     lines = source("n = mask.sum().item()", f"return {use}")
     finding = broken_at(lines, "mask.sum().item()", "GB0124", "", NUMBERS)
     assert finding.hints[0].startswith(
-        "Compute the number outside" if needs_number else "Keep the value a tensor"
+        "Compute the number outside" if needs_number else "Compute with the tensor"
     )
     assert "capture_scalar_outputs" in untried(finding)[-1]
 
@@ -83,7 +83,9 @@ def test_a_number_that_only_a_number_can_replace_cannot_stay_a_tensor(
 def test_a_number_of_a_tensor_that_the_code_computes_is_used_outside() -> None:
     lines = source("error = x.square().mean()", "self.least = min(self.least, error.item())")
     finding = broken_at(lines, "error.item()", "GB0124", "", NUMBERS)
-    assert "If the compiled code computes its tensor, return the tensor instead" in finding.hints[0]
+    assert finding.hints[0].startswith(
+        "Return the tensor of which the number is read, and do what needs the number"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,9 +161,9 @@ TABLE = "GAINS = {0: 0.5, 1: 2.0}"
             TABLE,
             "return x[:i.item()]",
             "i.item()",
-            "pass it in: it is used as a size",
+            "Compute the number outside the compiled code and pass it in",
         ),
-        (TABLE, "y = x * i.item()", "i.item()", "Keep the value a tensor"),
+        (TABLE, "y = x * i.item()", "i.item()", "Compute with the tensor"),
     ],
 )
 def test_what_the_code_does_with_a_number_decides_what_to_do(
@@ -192,9 +194,9 @@ def test_a_condition_is_advised_with_the_tensor_and_not_with_its_number() -> Non
     [
         ("parts[:n]", "the index of a list or dict is a tensor", "Compute the bound outside"),
         ("parts[n]", "the index of a list or dict is a tensor", "Choose the entry of `parts`"),
-        ("float(n)", "`float()` converts a tensor", "Keep the value a tensor"),
-        ("sum(float(part) for part in n)", "`float()` converts a tensor", "Keep the value a tensor"),
-        ("n.item()", "`.item()` converts a tensor", "Keep the value a tensor"),
+        ("float(n)", "`float()` converts a tensor", "Compute with the tensor"),
+        ("sum(float(part) for part in n)", "`float()` converts a tensor", "Compute with the tensor"),
+        ("n.item()", "`.item()` converts a tensor", "Compute with the tensor"),
     ],
 )
 def test_what_is_converted_is_named_as_the_line_writes_it(place: str, title: str, step: str) -> None:
@@ -208,7 +210,7 @@ def test_what_is_converted_is_named_as_the_line_writes_it(place: str, title: str
     [
         (
             ("far = 9.0", "while far > 1 and far < 99:", "    far = x.item()", "return x"),
-            ("Keep the loop that `far` ends in eager mode",),
+            ("Keep the loop that `far` ends outside the compiled code: compile its body",),
             ("_assert_async", "branches on it"),
         ),
         (
@@ -236,3 +238,55 @@ def test_a_number_that_decides_gets_the_step_for_what_it_decides(
     hints = "\n".join(finding.hints)
     assert all(step in hints for step in steps)
     assert not any(other in hints for other in others)
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "is_inlined", "step"),
+    [
+        (
+            ("n = x.max().item()", "return x.view(n, -1)"),
+            "x.max().item()",
+            False,
+            "Compute the number outside",
+        ),
+        (
+            ("n = x.max().item()", "return x.view(n, -1)"),
+            "x.max().item()",
+            True,
+            "Return the tensor of which",
+        ),
+        (
+            ("h = x.sin()", "return x[: h.max().item()]"),
+            "h.max().item()",
+            False,
+            "Return the tensor of which",
+        ),
+        (
+            ("kind = int(x[0]) % 3", "return x * self.bias[kind]"),
+            "int(x[0])",
+            False,
+            "Compute the number outside",
+        ),
+        (("h = x.sin()", "return h * NAMES[int(h[0])]"), "int(h[0])", False, "Return the tensor of which"),
+        (("for n in x.tolist():", "    print(x[:n])"), "x.tolist()", False, "Compute the number outside"),
+        (
+            ("h = x.sin()", "return [h[:n] for n in h.tolist()]"),
+            "h.tolist()",
+            False,
+            "Return the tensor of which",
+        ),
+        (("return x.max().item()",), "x.max().item()", False, "Return the tensor, and convert it"),
+        (("return x.max().item()",), "x.max().item()", True, "Compute with the tensor"),
+    ],
+)
+def test_a_number_is_computed_outside_only_where_the_callers_have_its_tensor(
+    body: tuple[str, ...], place: str, step: str, *, is_inlined: bool
+) -> None:
+    lines = dict(enumerate(("def pick(self, x):", *(f"    {line}" for line in body)), 1))
+    row, text = next((row, text) for row, text in lines.items() if place in text)
+    column = text.index(place)
+    broke = at(row, (column, column + len(place)), path=FILE, function="pick")
+    stack = (at(9, function="forward"), broke) if is_inlined else (broke,)
+    given = report(breaks=(broken(*stack, gb="GB0124", explanation=""),))
+    (finding,) = findings(given, read_line=lambda _path, line: lines.get(line))
+    assert finding.hints[0].startswith(step)

@@ -247,7 +247,10 @@ def _remedy(
         state = RemedyState.TRIED if trial.cures else RemedyState.REFUSED
         uncovered = next_words((item.gb_id, item.path, item.line) for item in trial.next)
         why = trial.refused or ", ".join(filter(None, (ONLY_TOGETHER if is_needed else "", uncovered)))
-        counts = f"{trial.before} → {trial.after} {cure.goal.value}{whose}"
+        after = trial.breaks if trial.next else trial.after
+        counts = f"{trial.before} → {after} {cure.goal.value}{whose}"
+        if trial.next and after >= trial.before:
+            counts = "the graph then breaks later"
     return FindingRemedy(
         *(advice.text, state, kind, why, counts, advice.cost),
         cure=cure,

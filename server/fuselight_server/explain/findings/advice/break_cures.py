@@ -79,7 +79,16 @@ def break_cures(
     logging = (
         item for item in _to_log(ids, texts, at) if not (is_inlined and REORDERED in item.cure.settings)
     )
-    return (*(_to_set(group, at) for group in groups), *logging)
+    marked = (_to_trace(match[1], at) for match in _MARKED.finditer(texts) if "GB0098" in ids)
+    return (*(_to_set(group, at) for group in groups), *logging, *marked)
+
+
+_MARKED = re.compile(r"calls `([\w.]+)`, which is marked")
+
+
+def _to_trace(name: str, at: Location) -> TriedAdvice:
+    cure = CallCure(CureKind.INSIDE, at.path, at.line, value=name, goal=CureGoal.BREAKS)
+    return TriedAdvice(f"Remove torch.compiler.disable from `{name}`", cure, needs_trial=True)
 
 
 def number_cures(

@@ -70,8 +70,8 @@ Line = tuple[str, int]
 
 def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     """Compare the two runs."""
-    if cure.kind is CureKind.EAGER:
-        return _without_compiling(cure, without, cured)
+    if (answer := _ANSWERS.get(cure.kind)) is not None:
+        return answer(cure, without, cured)
     count = _COUNTS[cure.goal]
     before, after = count(without, cure), count(cured, cure)
     uncovered = _uncovered(cure, without, cured)
@@ -129,6 +129,21 @@ def _without_compiling(cure: CallCure, without: Report, cured: Report) -> CureTr
         why = f"the program fails on {where}{'' if is_known else f': {failure.message}'}"
     is_made = cured.trial is not None and cured.trial.changed > 0
     return CureTrial(cure, 1, int(bool(why)), why, is_made=is_made, is_past_failure=not why)
+
+
+def _without_fullgraph(cure: CallCure, without: Report, cured: Report) -> CureTrial:
+    """Which other lines break the graph, where torch does not stop at the first one."""
+    counts, failure = cured.trial, next(iter(cured.failures), None)
+    why = f"the program then fails: {failure.message}" if failure is not None else ""
+    known_lines = {*map(_innermost, without.breaks), *_lines_of(cure)}
+    others = (item for item in cured.breaks if item.stack and _innermost(item) not in known_lines)
+    known = {(item.path, item.line): item for item in map(_next_break, others)}
+    is_made = counts is not None and counts.changed > 0
+    return CureTrial(cure, 1, int(bool(why)), why, is_made=is_made, next=tuple(known.values()))
+
+
+_ANSWERS = {CureKind.EAGER: _without_compiling, CureKind.FULLGRAPH: _without_fullgraph}
+"""By changes that only tell more of a failure."""
 
 
 def is_harmless(trial: CureTrial) -> bool:

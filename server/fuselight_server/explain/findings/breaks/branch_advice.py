@@ -1,6 +1,6 @@
 """What to do about a branch that breaks the graph, by what the branch does and what it depends on.
 
-Invariant: a select (torch.where, torch.cond) is advised only for a branch that computes values: a tensor can neither
+Invariant: a select (torch.where) is advised only for a branch that computes values: a tensor can neither
 raise, nor leave a loop, nor call a function of Python. What cannot be read in the source gets the advice for a select.
 An assert of the graph is not advised for an exception that a handler of the user's catches: it ends the program.
 """
@@ -37,7 +37,7 @@ _RANDOM_INPUT = "random_value_"
 """How torch names a number of Python's `random` that it made an input of the graph."""
 _LONGEST_CONDITION = 60
 _OUTSIDE = "outside the compiled code"
-_BOTH_SIDES = "Compute both sides and select with torch.where (or use torch.cond)"
+_BOTH_SIDES = "Compute both sides and select with torch.where"
 _PASSED_IN = f"decide {_OUTSIDE} on a Python value that you pass in"
 _RETURNED = f"return the condition and decide {_OUTSIDE}"
 """In the place of a value to pass in, where the compiled code itself computes what decides."""
@@ -94,7 +94,7 @@ def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvi
     tree = tree_around(context, at)
     node = branch_at(tree, at) if tree is not None else None
     parents = parents_of(tree) if tree is not None else {}
-    effect = _effect(node, parents) if node is not None else Effect.SELECT
+    effect = effect_of(node, parents) if node is not None else Effect.SELECT
     if _RANDOM_INPUT in texts or (node is not None and _draws(tree, condition_of(node))):
         return BranchAdvice(_random_hints(effect), is_random=True)
     handler = _handler(context, at, node, effect)
@@ -107,7 +107,9 @@ def handler_of_branch(context: Context, at: Location) -> Handler | None:
     """What catches the exception that a branch at `at` raises; None where it raises none, or nothing catches it."""
     tree = tree_around(context, at)
     node = branch_at(tree, at)
-    return _handler(context, at, node, _effect(node, parents_of(tree))) if tree and node is not None else None
+    return (
+        _handler(context, at, node, effect_of(node, parents_of(tree))) if tree and node is not None else None
+    )
 
 
 def _handler(context: Context, at: Location, node: ast.AST | None, effect: Effect) -> Handler | None:
@@ -148,7 +150,8 @@ def tests_value(context: Context, at: Location) -> bool:
 # What the source says
 
 
-def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: PLR0911 - one return an effect
+def effect_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: PLR0911 - one return an effect
+    """What a branch does, as its statement says."""
     if isinstance(node, ast.Assert):
         return Effect.ASSERT
     if isinstance(node, ast.While):
@@ -376,9 +379,12 @@ def _hints(tree: ast.AST | None, node: ast.AST | None, effect: Effect) -> Iterat
         called = f"call `{name}`" if len(name) <= _LONGEST_CONDITION else "make its other calls"
         yield f"Select the values with torch.where, return the condition, and {called} by it {_OUTSIDE}"
     elif isinstance(node, ast.If) and effect is Effect.CHANGE:
-        change = selected_change(node, _short(node.test) or "condition")
-        yield f"Make the change in each call, by what torch.where selects{f', as {change}' if change else ''}"
-        yield f"Or {_decided(tree, node)}. torch.cond accepts no change in place, and fails here"
+        decided = _decided(tree, node)
+        if change := selected_change(node, _short(node.test) or "condition"):
+            yield f"Make the change in each call, by what torch.where selects, as {change}"
+            yield f"Or {decided}"
+        else:
+            yield f"{decided[0].upper()}{decided[1:]}"
     elif isinstance(node, ast.BoolOp) and any(map(is_decided_by_python, operands_of(node))):
         yield f"Test {_first_of_python(node)} in an `if` before it: `and` and `or` then need no value of a tensor"
     elif effect in _BY_EFFECT:
@@ -387,7 +393,7 @@ def _hints(tree: ast.AST | None, node: ast.AST | None, effect: Effect) -> Iterat
         yield SELECT
     elif not inside and isinstance(node, ast.If) and _returns_a_part(tree, node):
         decided = _decided(tree, node)
-        yield f"{decided[0].upper()}{decided[1:]}: torch.where and torch.cond need sides of one shape"
+        yield f"{decided[0].upper()}{decided[1:]}: torch.where needs sides of one shape"
     else:
         yield _BOTH_SIDES if inside else f"{_BOTH_SIDES}, or {_decided(tree, node)}"
 

@@ -114,6 +114,10 @@ _REFUSED_STEP = (
     "Move this line to a function under torch.compiler.disable, which then runs in eager mode, or compile with another "
     "backend"
 )
+_OF_NUMPY = re.compile(
+    r"<Wrapped function <original (\w+)>>.*got (?=(?:\w+\(['\"](.*)['\"]\))?)(\w+)", re.DOTALL
+)
+"""How torch names a function of NumPy that it replaces, and the exception of the one that it has in its place."""
 _GENERATOR = re.compile(r"\bGenerator\b")
 _SHAPE_OF_INPUT = "inplace view on a graph input"
 _SHAPE_OF_INPUT_TEXT = (
@@ -209,6 +213,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     known = (
         known or generator_words(context, graph_break, title) or iterator_words(context, graph_break, broke)
     )
+    known = known or (_numpy_words(graph_break) if gb_id == "GB0087" else None)
     special = BreakWords(*known) if known else _special(context, gb_id, graph_break, title)
     if special is not None:
         return special
@@ -235,7 +240,7 @@ def _selection_words(context: Context, broke: Location, words: BreakWords) -> Br
 def _number_words(context: Context, graph_break: Break, broke: Location, words: BreakWords) -> BreakWords:
     """The words of a number that is read from a tensor, by what the code does with it."""
     is_read = _READ in graph_break.explanation or not graph_break.explanation.startswith("Operator ")
-    step = number_step(context, broke)
+    step = number_step(context, broke, is_outermost=len(graph_break.stack) == 1)
     hints = (step,) if step else _branch_hints(context, broke) or words.hints
     return replace(words, text=words.text or (NUMBER_TEXT if is_read else ""), hints=hints)
 
@@ -267,6 +272,16 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
         steps = _GENERATOR_STEPS if is_generator else (reads,)
         return BreakWords(named, _ARGUMENT_TEXT, steps)
     return None
+
+
+def _numpy_words(graph_break: Break) -> tuple[str, str, tuple[str, ...]] | None:
+    """The words of a call of NumPy that torch has as an operator of its own, which fails; None for other operators."""
+    match = _OF_NUMPY.search(graph_break.explanation)
+    if match is None:
+        return None
+    why = sentence(f"{match[3]}: {match[2]}" if match[2] else match[3])
+    text = f"torch.compile runs calls of NumPy as torch operators. The one for `{match[1]}` raises {why}"
+    return f"torch does not support this call of NumPy's `{match[1]}`", text, first_step("GB0294")
 
 
 def _recurrent_hints(context: Context, graph_break: Break) -> Iterator[str]:
@@ -336,7 +351,7 @@ def break_text(graph_break: Break) -> str:
     if _SAID_BY_TITLE.match(explanation):
         return ""
     more = details(graph_break.explanation, graph_break.context)
-    text = " ".join(sentence(part) for part in (explanation, more) if part)
+    text = for_users(" ".join(sentence(part) for part in (explanation, more) if part))
     return _DYNAMO.sub("torch.compile", text.replace(" (reason: None)", ""))
 
 

@@ -19,8 +19,8 @@ _NUMBERS = frozenset({"float", "int"})
 
 
 def changes_tensors(arm: list[ast.stmt]) -> bool:
-    """Whether a side changes tensors in place: torch.cond, whose sides may not, fails there."""
-    return any(True for _ in _changed(arm))
+    """Whether a side changes something in place."""
+    return any(True for _ in _changed(arm)) or not _calls_alone(arm)
 
 
 def targets_of(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
@@ -37,14 +37,10 @@ def in_place_call(node: ast.AST) -> ast.Call | None:
 
 
 def _changed(arm: list[ast.stmt]) -> Iterator[tuple[ast.expr, bool]]:
-    """What a side changes in place, and whether it is a list of tensors."""
+    """The tensors that the calls of a side change in place, and whether it is a list of them."""
     for node in (part for statement in arm for part in ast.walk(statement)):
         if (call := in_place_call(node)) is not None:
             yield _changed_by(call)
-        elif isinstance(node, (ast.Assign, ast.AugAssign)):
-            yield from (
-                (target.value, False) for target in targets_of(node) if isinstance(target, ast.Subscript)
-            )
 
 
 def _changed_by(call: ast.Call) -> tuple[ast.expr, bool]:
@@ -63,8 +59,13 @@ def _is_module(node: ast.expr) -> bool:
 
 
 def selected_change(node: ast.If, condition: str) -> str:
-    """The change that leaves everything as it is where the condition is false; empty where it cannot be written."""
+    """The change that leaves everything as it is where the condition is false; empty where it cannot be written.
+
+    What gets an item may be an array, a list or a dict, in which torch.where changes nothing.
+    """
     arms = [node.body, node.orelse]
+    if not all(map(_calls_alone, arms)):
+        return ""
     calls = [
         call
         for arm in arms
@@ -83,6 +84,12 @@ def selected_change(node: ast.If, condition: str) -> str:
     if is_list:
         return f"`for x in {name}: x.copy_(torch.where({condition}, changed, x))`"
     return f"`{name}.copy_(torch.where({condition}, changed, {name}))`"
+
+
+def _calls_alone(arm: list[ast.stmt]) -> bool:
+    """Whether nothing on a side gets an item."""
+    nodes = (node for statement in arm for node in ast.walk(statement))
+    return not any(isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) for node in nodes)
 
 
 def _with_neutral_operand(call: ast.Call, condition: str) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from fuselight.shared.foreign_data import parse_literal, parse_python
 from fuselight.shared.report import Location
+from fuselight_server.explain.findings.breaks.branch_advice import Effect, effect_of
+from fuselight_server.explain.findings.breaks.branch_conditions import is_computed
 from fuselight_server.explain.findings.breaks.break_texts import first_step
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.number_uses import Use, use_of, uses_of
@@ -22,6 +24,8 @@ NUMBER_TEXT = (
     "traces."
 )
 _OUTSIDE = "outside the compiled code"
+_OF_LOOPS = frozenset({Effect.WHILE, Effect.BREAK, Effect.CONTINUE})
+"""What a branch does that decides how a loop goes on."""
 _MAX_LINES = 5_000
 _MAX_VALUES = 8
 
@@ -35,55 +39,50 @@ class _NumberPlace(enum.Enum):
 
 
 _STEPS: dict[object, str] = {
-    Use.LOOP: (
-        f"Compute the number {_OUTSIDE} and pass it in: torch writes out the loop, and compiles once for each "
-        "number of iterations"
-    ),
     Use.SHOWN: f"Return the tensor, and show its value {_OUTSIDE}",
     _NumberPlace.RETURNED: f"Return the tensor, and convert it {_OUTSIDE}",
     _NumberPlace.ATTRIBUTE: f"Keep the tensor there, after .detach(), and convert it {_OUTSIDE}",
     _NumberPlace.ADDED: f"Return the tensor, and keep its number {_OUTSIDE}",
 }
-_SIZE_STEP = (
-    f"Compute the number {_OUTSIDE} and pass it in: it is used as a size, and torch accepts no tensor there"
-)
+_GIVEN_STEP = f"Compute the number {_OUTSIDE} and pass it in"
+_LOOP_COST = ": torch writes out the loop, and compiles once for each number of iterations"
+_COMPUTED_STEP = f"Return the tensor of which the number is read, and do what needs the number {_OUTSIDE}"
 _BRANCH_STEP = (
     f"Return what `{{0}}` is computed from, and decide {_OUTSIDE}. As a tensor, `{{0}}` breaks the graph where the "
     "code branches on it: {1}"
 )
-_WHILE_STEP = (
-    "Keep the loop that `{0}` ends in eager mode, and compile the function that it calls: no compiled code ends a loop "
-    "of Python by the value of a tensor. Or make a fixed number of iterations, and keep each result with torch.where"
-)
-_VALUE_STEP = (
-    f"Compute the number {_OUTSIDE} and pass it in. If the compiled code computes its tensor, return the tensor "
-    f"instead, and do what needs the number {_OUTSIDE}"
-)
+_LOOP_STEP = f"Keep the loop that `{{0}}` ends {_OUTSIDE}: compile its body, and decide between its calls"
 _TABLE_STEP = (
     "Look it up in a tensor: `torch.tensor({numbers}, device={of}.device)[{index}.view(1)].squeeze(0)`"
 )
 _ENTRY_STEP = f"Choose the entry of `{{of}}` {_OUTSIDE}, and pass it in: torch has to know it while it traces"
 
 
-def number_step(context: Context, at: Location) -> str:
-    """The step for the number that is read at `at`; empty where a tensor may do, or nothing is known of its uses."""
+def number_step(context: Context, at: Location, *, is_outermost: bool) -> str:
+    """The step for the number that is read at `at`; empty where a tensor may do, or nothing is known of its uses.
+
+    `is_outermost`: whether the line is in the compiled function itself, and not in one that this calls.
+    """
     tree = tree_around(context, at)
     node = node_at(tree, at) if tree is not None else None
     if tree is None or node is None:
         return ""
     parents = parents_of(tree)
+    is_given = is_outermost and not is_computed(tree, node)
     looked_up = _lookup(node, parents)
     if looked_up is not None:
-        return _lookup_step(context, at, looked_up, node, parents)
+        return _lookup_step(context, at, looked_up, node, parents, is_given=is_given)
     kept, name = _kept(node, parents), _deciding_name(context, at, node, parents)
-    if kept is not None or name:
-        return _STEPS[kept] if kept is not None else _branch_step(tree, name)
+    if name:
+        return _branch_step(tree, name)
+    if kept is not None and (is_outermost or kept is _NumberPlace.ATTRIBUTE):
+        return _STEPS[kept]
     uses = uses_at(context, at, node, parents)
-    if not uses or not uses.isdisjoint({Use.OTHER, Use.CONDITION}):
-        return ""
-    if uses <= {Use.SIZE, Use.SLICE}:
-        return _SIZE_STEP
-    return _STEPS[next(iter(uses))] if len(uses) == 1 and uses <= {Use.LOOP, Use.SHOWN} else _VALUE_STEP
+    is_list = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "tolist"
+    if is_list or (uses and uses.isdisjoint({Use.OTHER, Use.CONDITION})):
+        given = f"{_GIVEN_STEP}{_LOOP_COST if uses == {Use.LOOP} else ''}"
+        return _STEPS[Use.SHOWN] if uses == {Use.SHOWN} else given if is_given else _COMPUTED_STEP
+    return ""
 
 
 def indexed(context: Context, at: Location) -> tuple[str, str] | None:
@@ -136,7 +135,7 @@ def uses_at(
 ) -> frozenset[Use]:
     """What happens to the number: where it stands, or to the names that it is assigned to."""
     function, statement = context.def_above(at), parents.get(node)
-    while statement is not None and isinstance(statement, (ast.Tuple, ast.List)):
+    while statement is not None and isinstance(statement, (ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp)):
         statement = parents.get(statement)
     if not isinstance(statement, ast.Assign):
         return frozenset({use_of(node, parents)})
@@ -164,8 +163,8 @@ def _branch_step(tree: ast.AST, name: str) -> str:
         if isinstance(node, (ast.If, ast.While, ast.Assert, ast.IfExp))
         and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node.test))
     ]
-    if any(isinstance(node, ast.While) for node in branches):
-        return _WHILE_STEP.format(name)
+    if not _OF_LOOPS.isdisjoint(effect_of(node, parents_of(tree)) for node in branches):
+        return _LOOP_STEP.format(name)
     raises = [
         isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise))
         for node in branches
@@ -187,12 +186,19 @@ def _names(statement: ast.Assign) -> Iterator[str]:
 
 
 def _lookup_step(
-    context: Context, at: Location, lookup: ast.Subscript, node: ast.expr, parents: dict[ast.AST, ast.AST]
+    context: Context,
+    at: Location,
+    lookup: ast.Subscript,
+    node: ast.expr,
+    parents: dict[ast.AST, ast.AST],
+    *,
+    is_given: bool,
 ) -> str:
-    if isinstance(lookup.slice, ast.Slice):
-        return first_step("GB0038")[0]
-    table = _table_step(context, at, lookup, node, parents)
-    return table or _ENTRY_STEP.format(of=ast.unparse(lookup.value))
+    table = "" if isinstance(lookup.slice, ast.Slice) else _table_step(context, at, lookup, node, parents)
+    if table or not is_given:
+        return table or _COMPUTED_STEP
+    is_bound = isinstance(lookup.slice, ast.Slice)
+    return first_step("GB0038")[0] if is_bound else _ENTRY_STEP.format(of=ast.unparse(lookup.value))
 
 
 def _table_step(

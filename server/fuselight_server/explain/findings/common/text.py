@@ -79,8 +79,8 @@ def is_for_developers(text: str) -> bool:
 
 
 def for_users(text: str) -> str:
-    """A text of torch without the sentences for the developers of torch."""
-    return " ".join(part for part in _SENTENCES.split(text) if not is_for_developers(part))
+    """A text of torch without the sentences for the developers of torch, each of them once."""
+    return " ".join(part for part in dict.fromkeys(_SENTENCES.split(text)) if not is_for_developers(part))
 
 
 _OF_TORCHS_CODE = re.compile(

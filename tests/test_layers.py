@@ -62,8 +62,13 @@ def _no_garbage_among_trees() -> Iterator[None]:
     _nodes.cache_clear()
 
 
-def _imports(path: Path, module: str) -> Iterator[tuple[int, str]]:
+@functools.cache
+def _imports(path: Path, module: str) -> tuple[tuple[int, str], ...]:
     """Each import as (line, module), `from a import b` as `a.b` where that is a module of ours."""
+    return tuple(_imports_of(path, module))
+
+
+def _imports_of(path: Path, module: str) -> Iterator[tuple[int, str]]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in _nodes(path):
         if isinstance(node, ast.Import):

@@ -493,6 +493,7 @@ def test_works_are_bounded() -> None:
     in_queue(script)
 
 
+@pytest.mark.slow
 def test_the_server_starts_without_what_only_fixes_need() -> None:
     """A client waits for the start of the server each time that it opens a project."""
     modules = (

@@ -348,6 +348,7 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(
         assert "\x1b" not in done.stdout + done.stderr, wrong
 
 
+@pytest.mark.slow
 def test_check_imports_no_library_of_other_commands() -> None:
     """A check starts with the standard library, the findings, and the parser of sources once the worker starts."""
     program = (
@@ -393,6 +394,7 @@ def test_a_program_ended_by_sigkill_is_not_an_internal_error(project: Path) -> N
     assert "the program was killed (SIGKILL), which is what happens when memory runs out" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_a_program_ended_by_a_signal_keeps_its_findings_and_ends_the_command(
     project: Path,

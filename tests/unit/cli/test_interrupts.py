@@ -66,6 +66,7 @@ def test_ctrl_c_during_an_import(project: Path, name: str, act: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", STOPPED)
 
 
+@pytest.mark.slow
 def test_an_error_that_is_no_interrupt_is_shown(project: Path) -> None:
     code = SIGNAL_IN_IMPORT.format(name="fuselight_server.commands.fix", act="raise RuntimeError('a defect')")
     done = run_python(code, "tune", "model.py", folder=project)

@@ -67,6 +67,7 @@ def loaded(*arguments: str) -> tuple[set[str], str]:
     return set(lines), done.stdout
 
 
+@pytest.mark.slow
 def test_a_check_that_runs_nothing_loads_what_it_needs(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def can_mount(folder: Path) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["disk", "limit"])
 def test_a_full_disk_loses_nothing(folder: Path, how: str) -> None:
     """Once a disk that is full, once a limit of the system on the size of files: a part of each is written."""

@@ -93,6 +93,7 @@ def test_the_text_of_an_exception_is_bounded_and_shown() -> None:
 KINDS = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
+@pytest.mark.slow
 def test_no_character_of_a_kind_that_acts_is_shown_as_it_is() -> None:
     every = [chr(code) for code in range(sys.maxunicode + 1)]
     acting = [char for char in every if unicodedata.category(char) in KINDS and char not in "\n\t"]

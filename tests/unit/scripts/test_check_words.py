@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 import pytest
-from check_words import bound_names, faults, name_fault, shown_texts
+from check_words import bound_names, faults, faults_of_all, name_fault, shown_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,3 +102,20 @@ def test_each_kind_of_fault_is_on_its_line(
     (tmp_path / "scripts" / "a.py").write_text(text)
     shown = [fault.partition(", `breaks`")[0] for fault in faults("scripts/a.py")]
     assert shown == faults_of_line
+
+
+def test_a_file_without_faults_is_checked_again_once_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("check_words.ROOT", tmp_path)
+    right, wrong, checked = tmp_path / "right.py", tmp_path / "wrong.py", tmp_path / "state" / "checked"
+    right.write_text("x = 1\n")
+    wrong.write_text("# TO" + "DO: y\n")
+    names = [right.name, wrong.name]
+    (fault,) = faults_of_all(names, checked)
+    assert fault.startswith("wrong.py:1: ")
+    monkeypatch.setattr("check_words.faults", lambda name: [f"{name} was checked"])
+    assert faults_of_all(names, checked) == ["wrong.py was checked"]
+    right.write_text("x = 2\n")
+    assert faults_of_all(names, checked) == ["right.py was checked", "wrong.py was checked"]
+    assert faults_of_all(names, tmp_path / "other") == ["right.py was checked", "wrong.py was checked"]

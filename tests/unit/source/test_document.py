@@ -163,6 +163,7 @@ def test_one_keystroke_reads_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_off_the_loop_and_edits_meanwhile_count() -> None:
     text = "".join(f"def f{n}(x):\n    return [x, {n}]{LONG}\n" for n in range(1_200))
 

@@ -81,6 +81,7 @@ def test_a_damaged_line_hides_no_other(folder: ResultsFolder) -> None:
     assert folder.damaged == 3
 
 
+@pytest.mark.slow
 def test_two_sweeps_in_one_folder_are_refused(folder: ResultsFolder) -> None:
     script = (
         "import sys; from pathlib import Path; from fuselight_server.sweep.results import *\n"

@@ -106,6 +106,7 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> str:
     return path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner_ends", ["during the import", "before the start"])
 def test_a_worker_that_still_imports_torch_ends_with_its_owner(tmp_path: Path, owner_ends: str) -> None:
     """The import of this torch never ends, so that nothing but the end of the owner can end the worker."""

@@ -157,15 +157,15 @@ def test_a_list_of_numbers_is_one_tensor_where_that_saves_compiles(
 def module(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     path = tmp_path / "left_out_here.py"
     path.write_text(MODULE)
-    made = ModuleType("left_out_here")
-    made.__file__ = str(path)
-    monkeypatch.setitem(sys.modules, made.__name__, made)
-    exec(compile(MODULE, str(path), "exec"), vars(made))  # noqa: S102 - the test's own text
+    here = ModuleType("left_out_here")
+    here.__file__ = str(path)
+    monkeypatch.setitem(sys.modules, here.__name__, here)
+    exec(compile(MODULE, str(path), "exec"), vars(here))  # noqa: S102 - the test's own text
     other = ModuleType("left_out_there")
     other.__file__ = str(tmp_path / "left_out_there.py")
-    vars(other)["borrowed"] = vars(made)["free"]
+    vars(other)["borrowed"] = vars(here)["free"]
     monkeypatch.setitem(sys.modules, other.__name__, other)
-    return made
+    return here
 
 
 def cure(module: ModuleType, text: str) -> CallCure:

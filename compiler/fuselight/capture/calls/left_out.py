@@ -22,12 +22,12 @@ from fuselight.shared.report import CallCure
 
 def leave_out(cure: CallCure) -> bool:
     """Replace the function that the cure names; returns True. Raises CureError if no module and no class has it."""
-    found = [(owner, name, value) for owner, name, value in _members() if _is_at(value, cure.left_out)]
-    for owner, name, value in found:
+    members = [(owner, name, value) for owner, name, value in _members() if _is_at(value, cure.left_out)]
+    for owner, name, value in members:
         kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
         disabled: Any = torch.compiler.disable(_plain(value))  # type: ignore[no-untyped-call]
         setattr(owner, name, kind(disabled) if kind is not None else disabled)
-    if not found:
+    if not members:
         raise CureError("no module and no class has the function by its name")
     return True
 

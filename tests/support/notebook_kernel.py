@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.prepared import program_interpreter
+
 SECONDS = 240.0
 """How long a cell may take: a kernel imports torch beside other tests."""
+_LAUNCHER = """\
+import os
+os.environ["JPY_PARENT_PID"] = str(os.getppid())
+from ipykernel import kernelapp
+kernelapp.launch_new_instance()
+"""
+"""The kernel ends with its parent, which is not the client where it is a fork."""
 _STYLE = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -54,7 +62,7 @@ class NotebookKernel:
         from jupyter_client.manager import KernelManager  # noqa: PLC0415 - the same
 
         self._manager: Any = KernelManager(connection_file=str(folder / "connection.json"))
-        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv = [program_interpreter(), "-c", _LAUNCHER, "-f", "{connection_file}"]
         self._manager._kernel_spec = KernelSpec(argv=argv, display_name="Python", language="python")
         variables = {"IPYTHONDIR": str(folder / "ipython"), **variables}
         self._manager.start_kernel(cwd=str(folder), env={**os.environ, **variables})

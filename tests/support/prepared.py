@@ -44,7 +44,8 @@ if {condition}:
         null = os.open(os.devnull, os.O_RDWR)
         for number in numbers:
             os.dup2(null, number)
-        signal.signal(signal.SIGTERM, lambda number, _: os.kill(int(answer), number))
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda number, _: os.kill(int(answer), number))
         status = int(connection.recv(64) or 1)
         if status < 0:
             if -status != signal.SIGKILL:

@@ -86,6 +86,7 @@ def host() -> Serve:
 
     def serve(arguments: Sequence[str]) -> int:
         place = arguments[-1]
+        _import_sitecustomize()
         if os.path.realpath(place) == LAUNCH:
             end_with_owner()
             return host.main(STARTED_WITH)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def test_a_name_that_is_gone_and_results_that_moved_are_regressions(
     (tmp_path / "shim" / "sitecustomize.py").write_text(SHIM)
     python = tmp_path / "old" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path / "shim"}" exec "{sys.executable}" "$@"\n')
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path / "shim"}" exec "{prepared_interpreter()}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)

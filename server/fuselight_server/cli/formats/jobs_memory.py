@@ -104,7 +104,7 @@ def _described(row: HeldTensors, read_line: Callable[[str, int], str | None]) ->
 def _growth_lines(growth: MemoryGrowth | None, read_line: Callable[[str, int], str | None]) -> Iterator[str]:
     if growth is None or not growth.lines:
         return
-    yield f"    never freed, over {steps_in_words(growth, growth.steps)} after the first:"
+    yield f"    grows, over {steps_in_words(growth, growth.steps)} after the first:"
     for line in growth.lines[:_MAX_GROWING]:
         yield f"      {growth_in_words(growth, line)}:  {_described(line.held, read_line)}"
     if len(growth.lines) > _MAX_GROWING:

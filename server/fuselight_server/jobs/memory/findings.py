@@ -40,6 +40,12 @@ _LOOK_FOR = (
     "Look for a list, a dict or an attribute that has one more entry after each step, and for a sum of losses with "
     "their graphs, as `total += loss`"
 )
+_KEEP_LESS = "Keep a number with `.item()`, or the tensor without its graph with `.detach()`"
+_REPLACED = "Each tensor takes the place of a smaller one, as in `cache = torch.cat([cache, new])`."
+_BOUND = "If it has a largest size, allocate it once with this size, and write into it"
+_EXPANDABLE = (
+    "Set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: segments then grow in place of new ones"
+)
 _WORTH = 1 << 20
 """Bytes of growth that are a warning."""
 _LEAST_GROWTH = 1 << 16
@@ -102,31 +108,20 @@ def _growing(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
         where = line.held.location
         if where is None:
             continue
-        title = f"memory grows here: {growth_in_words(growth, line)}, which is never freed"
-        is_large = line.held.bytes >= _WORTH
-        yield (
-            replace(
-                _finding(
-                    _GROWS,
-                    where,
-                    title,
-                    compose(
-                        f"At the end of the recording, {format_count(line.held.tensors, 'tensor')} of these steps are "
-                        f"alive, {format_size(line.held.bytes)} together.",
-                        "A snapshot does not show what keeps them.",
-                        _others(lines, line),
-                        cost=[_after(line)] if is_large else [],
-                        hints=[
-                            _LOOK_FOR,
-                            "Keep a number with `.item()`, or the tensor without its graph with `.detach()`",
-                        ],
-                    ),
-                ),
-                related=_related(line.callers),
-                severity=severity(_GROWS) if is_large else Severity.INFORMATION,
-            ),
-            line.held.bytes,
+        is_large = line.held.bytes >= _WORTH and not line.is_replaced
+        message = compose(
+            _REPLACED
+            if line.is_replaced
+            else f"At the end of the recording, {format_count(line.held.tensors, 'tensor')} of these steps are alive, "
+            f"{format_size(line.held.bytes)} together. A snapshot does not show what keeps them.",
+            _others(lines, line),
+            cost=[_after(line, growth.steps)] if is_large else [],
+            hints=[_BOUND] if line.is_replaced else [_LOOK_FOR, _KEEP_LESS],
         )
+        title = f"memory grows here: {growth_in_words(growth, line)}"
+        finding = _finding(_GROWS, where, title, message)
+        level = severity(_GROWS) if is_large else Severity.INFORMATION
+        yield replace(finding, related=_related(line.callers), severity=level), line.held.bytes
 
 
 def _others(lines: Sequence[GrowingLine], line: GrowingLine) -> str:
@@ -140,9 +135,9 @@ def _others(lines: Sequence[GrowingLine], line: GrowingLine) -> str:
     return f"{format_count(others, 'more line')} of the job grow, {place(where)} by {format_size(largest.held.bytes)}."
 
 
-def _after(line: GrowingLine) -> str:
-    """What the growth comes to: `1 GB more every 3,815 steps`."""
-    each = line.held.bytes / line.steps
+def _after(line: GrowingLine, steps: int) -> str:
+    """What the growth comes to: `1 GB more every 3,815 steps`; `steps` are all that were compared."""
+    each = line.held.bytes / steps
     return (
         f"1 GB more every {_GIGABYTE / each:,.0f} steps"
         if each < _GIGABYTE
@@ -158,25 +153,18 @@ def _failures(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
         count = (
             f" ({device.failure_count:,} times, the last one is shown)" if device.failure_count > 1 else ""
         )
-        yield (
-            replace(
-                _finding(
-                    _RAN_OUT,
-                    where,
-                    f"memory ran out here: {failure_in_words(failure)}{count}",
-                    compose(
-                        f"The process had {moment_in_words(failure.moment)}.",
-                        _most_held(failure.moment.held),
-                        _in_pieces(failure),
-                        _own_limit(failure),
-                        cost=["the allocation failed"],
-                        hints=_failure_hints(device, failure),
-                    ),
-                ),
-                related=_related(failure.callers),
-            ),
-            failure.moment.allocated,
+        message = compose(
+            f"The process had {moment_in_words(failure.moment)}.",
+            _most_held(failure.moment.held),
+            _in_pieces(failure),
+            _own_limit(failure),
+            cost=["the allocation failed"],
+            hints=_failure_hints(device, failure),
         )
+        finding = _finding(
+            _RAN_OUT, where, f"memory ran out here: {failure_in_words(failure)}{count}", message
+        )
+        yield replace(finding, related=_related(failure.callers)), failure.moment.allocated
 
 
 def _most_held(held: Sequence[HeldTensors]) -> str:
@@ -209,7 +197,7 @@ def _own_limit(failure: OutOfMemory) -> str:
 
 def _failure_hints(device: DeviceMemory, failure: OutOfMemory) -> Iterator[str]:
     if is_fragmented(failure) and not device.has_expandable_segments:
-        yield "Set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: segments then grow in place of new ones"
+        yield _EXPANDABLE
     yield "`fuselight memory` estimates the step on a device, by line, and searches the largest batch that fits"
 
 
@@ -221,13 +209,7 @@ def _pieces(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
     if row is None or row.location is None:
         return
     share = f"{format_size(row.bytes)} of {format_size(free.bytes)} that are reserved and not used"
-    hints = (
-        []
-        if device.has_expandable_segments
-        else [
-            "Set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: segments then grow in place of new ones"
-        ]
-    )
+    hints = [] if device.has_expandable_segments else [_EXPANDABLE]
     yield (
         _finding(
             _PIECES,

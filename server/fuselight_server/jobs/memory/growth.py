@@ -7,11 +7,14 @@ of an optimizer, is of the first step, which is left out; what the last step hol
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
+from fuselight.shared.report import Location
 from fuselight_server.jobs.memory.lines import StackLine, callers, rows
 from fuselight_server.jobs.memory.model import GrowingLine, MemoryGrowth, StepMark, TensorOrigin
 from fuselight_server.jobs.memory.replay import Replay
+from fuselight_server.jobs.memory.snapshot import CallStack
 
 _LEAST_STEPS = 3
 _PARTS = 10
@@ -40,6 +43,7 @@ def growth_of(replay: Replay) -> MemoryGrowth | None:
         for line, by_step in by_line.items()
         if line.origin is not TensorOrigin.BEFORE and _grows(by_step, steps)
     ]
+    lines += _replaced(replay, ends, [line.held.location for line in lines])
     allocated = [replay.start_allocated + replay.allocated[end] for end in ends]
     return MemoryGrowth(
         mark,
@@ -50,14 +54,39 @@ def growth_of(replay: Replay) -> MemoryGrowth | None:
 
 
 def _grows(by_step: dict[int, list[int]], steps: int) -> bool:
-    has_many = len(by_step) >= max(_LEAST_STEPS, (steps - 1) // 2)
-    return has_many and max(by_step) >= steps - _RECENT
+    """Whether a line leaves tensors in most steps, or in every n-th one from the begin to the end."""
+    kept = sorted(by_step)
+    gaps = {later - earlier for earlier, later in itertools.pairwise(kept)}
+    if len(kept) > _LEAST_STEPS and len(gaps) == 1 and kept[0] < min(gaps):
+        return kept[-1] >= steps - _RECENT - min(gaps) + 1
+    return len(kept) >= max(_LEAST_STEPS, (steps - 1) // 2) and kept[-1] >= steps - _RECENT
 
 
 def _growing(replay: Replay, line: StackLine, by_step: dict[int, list[int]]) -> GrowingLine:
     numbers = [number for step in by_step.values() for number in step]
     (held,) = rows((line, replay.size(number)) for number in numbers)
     return GrowingLine(held, len(by_step), callers(replay.events[max(numbers)].stack))
+
+
+def _replaced(replay: Replay, ends: Sequence[int], known: Sequence[Location | None]) -> Iterator[GrowingLine]:
+    """Lines that hold more at the end of each step, in tensors of which each takes the place of a smaller one."""
+    changes: dict[StackLine, list[int]] = {}
+    last: dict[StackLine, CallStack] = {}
+    for number, event in enumerate(replay.events):
+        first, freed = bisect.bisect_left(ends, number), replay.ends[number]
+        until = bisect.bisect_left(ends, freed) if freed >= 0 else len(ends)
+        if event.action == "alloc" and first < until:
+            line = replay.lines.line(event.stack)
+            held = changes.setdefault(line, [0] * (len(ends) + 1))
+            held[first] += replay.size(number)
+            held[until] -= replay.size(number)
+            last[line] = event.stack
+    for line, change in changes.items():
+        sizes = list(itertools.accumulate(change[:-1]))
+        if all(size < larger for size, larger in itertools.pairwise(sizes)):
+            (held_more,) = rows([(line, sizes[-1] - sizes[0])])
+            if held_more.location not in known:
+                yield GrowingLine(held_more, len(ends) - 1, callers(last[line]), is_replaced=True)
 
 
 def _steps(replay: Replay) -> tuple[StepMark, Sequence[int]]:

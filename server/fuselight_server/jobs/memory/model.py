@@ -105,6 +105,8 @@ class GrowingLine:
     """In how many steps the line made some."""
     callers: tuple[Location, ...]
     """The lines of the job's own code that led to the last one, outermost first."""
+    is_replaced: bool = False
+    """Whether each tensor takes the place of a smaller one, and `held` is by how much they grow."""
 
 
 @dataclass(frozen=True)

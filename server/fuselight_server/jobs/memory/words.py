@@ -57,13 +57,15 @@ def steps_in_words(growth: MemoryGrowth, count: int) -> str:
 
 
 def growth_in_words(growth: MemoryGrowth, line: GrowingLine) -> str:
-    """`262 kB more in each of 7 steps`."""
-    each = line.held.bytes // line.steps
+    """`262 kB more in each of 7 steps, which is never freed`."""
+    each, freed = line.held.bytes // line.steps, ", which is never freed"
+    if line.is_replaced:
+        return f"{format_size(line.held.bytes)} more over {steps_in_words(growth, line.steps)}, in larger tensors"
     if growth.mark is StepMark.PART:
-        return f"{format_size(line.held.bytes)} more over {line.steps} tenths of the recording"
+        return f"{format_size(line.held.bytes)} more over {line.steps} tenths of the recording{freed}"
     if line.steps < growth.steps - 1:
-        return f"{format_size(each)} more in {line.steps} of {steps_in_words(growth, growth.steps)}"
-    return f"{format_size(each)} more in each of {steps_in_words(growth, line.steps)}"
+        return f"{format_size(each)} more in {line.steps} of {steps_in_words(growth, growth.steps)}{freed}"
+    return f"{format_size(each)} more in each of {steps_in_words(growth, line.steps)}{freed}"
 
 
 def failure_in_words(failure: OutOfMemory) -> str:

@@ -6,14 +6,16 @@ import contextlib
 import gzip
 import pickle
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fuselight_server.jobs.memory.analysis import analyze
 from fuselight_server.jobs.memory.files import MAX_UNPACKED, find_snapshots, rank_of, read_memory
-from fuselight_server.jobs.memory.model import DeviceMemory, StepMark, TensorOrigin
+from fuselight_server.jobs.memory.model import DeviceMemory, MemoryGrowth, StepMark, TensorOrigin
 from fuselight_server.jobs.memory.snapshot import SnapshotError, parse_snapshot
+from fuselight_server.jobs.memory.words import growth_in_words
 from tests.support.snapshots import APP, BACKWARD, GENERATED, OPTIMIZER, SITE, Allocator, frame
 
 MIB = 1 << 20
@@ -111,6 +113,63 @@ def test_what_is_replaced_in_each_step_does_not_grow() -> None:
     growth = device_of(allocator).growth
     assert growth is not None
     assert (growth.mark, growth.lines) == (StepMark.BACKWARD, ())
+
+
+def stepped(steps: int, after: Callable[[Allocator, int], None]) -> MemoryGrowth:
+    """The growth of a recording with `after` in each step."""
+    allocator = Allocator()
+    for step in range(steps):
+        allocator.free(allocator.alloc(512, [*BACKWARD, CALLER]))
+        after(allocator, step)
+        allocator.free(allocator.alloc(512, [*OPTIMIZER, CALLER]))
+    growth = device_of(allocator).growth
+    assert growth is not None
+    return growth
+
+
+@pytest.mark.parametrize("every", [5, 10])
+def test_a_line_that_keeps_a_tensor_in_every_nth_step_grows(every: int) -> None:
+    def after(allocator: Allocator, step: int) -> None:
+        if step % every == 0:
+            allocator.alloc(3 * MIB, [frame(10)])
+
+    growth = stepped(60, after)
+    (line,) = growth.lines
+    count = 60 // every - 1  # the first step is left out
+    assert (line.held.bytes, line.steps, line.is_replaced) == (3 * MIB * count, count, False)
+    assert growth_in_words(growth, line) == f"3.1 MB more in {count} of 59 steps, which is never freed"
+
+
+@pytest.mark.parametrize(("most", "every", "cleared"), [(5, 1, 60), (1, 20, 60), (9, 10, 30)])
+def test_a_buffer_that_lets_go_does_not_grow(most: int, every: int, cleared: int) -> None:
+    """The last few steps, the best state so far, and what an epoch collects."""
+    kept: list[int] = []
+
+    def after(allocator: Allocator, step: int) -> None:
+        while kept and (len(kept) >= most or step % cleared == 0):
+            allocator.free(kept.pop(0))
+        if step % every == 0:
+            kept.append(allocator.alloc(3 * MIB, [frame(10)]))
+
+    assert stepped(75, after).lines == ()
+
+
+@pytest.mark.parametrize("steps", [5, 40])
+def test_a_tensor_that_is_replaced_by_a_larger_one_grows(steps: int) -> None:
+    kept: list[int] = []
+
+    def after(allocator: Allocator, step: int) -> None:
+        kept.append(allocator.alloc((step + 1) * MIB, [frame(10), CALLER]))
+        for old in kept[:-1]:
+            allocator.free(old)
+        del kept[:-1]
+
+    growth = stepped(steps, after)
+    (line,) = growth.lines
+    assert (line.is_replaced, line.held.bytes) == (True, (steps - 1) * MIB)
+    assert line.held.location is not None
+    assert (line.held.location.line, [place.line for place in line.callers]) == (10, [40, 10])
+    assert growth_in_words(growth, line).endswith(f"more over {steps - 1} steps, in larger tensors")
 
 
 def test_compiled_code_has_the_line_after_its_generated_module() -> None:

@@ -131,8 +131,8 @@ class KernelLaunches:
             for fault in self.faults
         ):
             return
-        what = ("store", path, line, unwritten.name, unwritten.first, unwritten.elements)
-        fault = AccessFault(*what, masked=True, program=(0, 0, 0), kind="unwritten", count=unwritten.missing)
+        where = ("store", path, line, unwritten.name, unwritten.first, unwritten.elements, True, (0, 0, 0))
+        fault = AccessFault(*where, kind="unwritten", count=unwritten.missing)
         self._add_fault(outcome, fault, stack)
 
     def _add_fault(self, outcome: LaunchOutcome, fault: AccessFault, stack: Stack) -> None:

@@ -64,10 +64,8 @@ class AddressCheck(Interpretation):
         wrong = {(fault.path, fault.line) for fault in faults}
         for (access, path, line, name), (useful, program) in self.memory.sectors.wasteful().items():
             if (path, line) not in wrong:
-                where = (access, path, line, name, 0, 0)
-                faults.append(
-                    AccessFault(*where, masked=True, program=program, kind="sectors", useful=useful)
-                )
+                where = (access, path, line, name, 0, 0, True, program)
+                faults.append(AccessFault(*where, kind="sectors", useful=useful))
         return tuple(faults)
 
     def report(self) -> AddressReport:

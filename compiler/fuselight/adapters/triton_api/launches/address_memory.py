@@ -118,16 +118,7 @@ class AddressMemory(CheckedMemory):
         path, line = self.place()
         key = ("overflow", path, line, "" if region is None else region.name)
         if region is not None and self._may_note(key):
-            self.faults[key] = AccessFault(
-                access,
-                path,
-                line,
-                region.name,
-                (taken - region.address) // region.item,
-                (region.start + region.size - region.address) // region.item,
-                self.masked,
-                self.program,
-                kind="overflow",
-                exact=(meant - region.address) // region.item,
-            )
+            offset, exact = ((place - region.address) // region.item for place in (taken, meant))
+            where = (access, path, line, region.name, offset, region.elements, self.masked, self.program)
+            self.faults[key] = AccessFault(*where, kind="overflow", exact=exact)
         return lanes & ~wrong

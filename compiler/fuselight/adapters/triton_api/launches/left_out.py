@@ -41,14 +41,14 @@ def follow_left_out(builder: Any, numpy: Any, memory: CheckedMemory) -> Callable
         return result
 
     def store(pointers: Any, value: Any, *rest: Any) -> Any:
-        known = _of(value)
+        known: _LeftOut | None = getattr(value, "left_out", None)
         if known is not None and known.place and known.lanes and (known.argument, known.kind) in losing:
             memory.note_left_out(known.place, known.argument, known.kind)
         return real_store(pointers, value, *rest)
 
     def cast(source: Any, target: Any) -> Any:
         result = real_cast(source, target)
-        result.left_out = _of(source)
+        result.left_out = getattr(source, "left_out", None)
         return result
 
     real_load, real_store = builder.create_masked_load, builder.create_masked_store
@@ -60,10 +60,6 @@ def follow_left_out(builder: Any, numpy: Any, memory: CheckedMemory) -> Callable
     return lambda real: _reduction(real, memory)
 
 
-def _of(handle: Any) -> _LeftOut | None:
-    return getattr(handle, "left_out", None)
-
-
 def _chosen(real: _Operation, kind: str) -> _Operation:
     """A maximum or minimum of two blocks: of loaded ones, or of one and a limit that 0 passes."""
 
@@ -71,7 +67,7 @@ def _chosen(real: _Operation, kind: str) -> _Operation:
         result, sides = real(left, right), []
         for side in (left, right):
             stops = side.data >= 0 if kind == "max" else side.data <= 0
-            sides.append(_of(side) or (None if stops.any() else _LeftOut(stops, "")))
+            sides.append(getattr(side, "left_out", None) or (None if stops.any() else _LeftOut(stops, "")))
         first, second = sides
         if first and second and first.argument + second.argument and {first.kind, second.kind} <= {"", kind}:
             lanes, argument = first.lanes | second.lanes, first.argument or second.argument
@@ -84,10 +80,10 @@ def _chosen(real: _Operation, kind: str) -> _Operation:
 def _reduction(real: _Operation, memory: CheckedMemory) -> _Operation:
     def reduce(value: Any, axis: Any, combine: Any, *args: Any, **named: Any) -> Any:
         result = real(value, axis, combine, *args, **named)
-        known, name = _of((value[0] if isinstance(value, tuple) else value).handle), str(combine.__name__)
-        kind = next(
-            (kind for kind in ("max", "min") if kind in name and combine.__module__.startswith("triton.")), ""
-        )
+        handle = (value[0] if isinstance(value, tuple) else value).handle
+        known: _LeftOut | None = getattr(handle, "left_out", None)
+        name = str(combine.__name__) if combine.__module__.startswith("triton.") else ""
+        kind = "max" if "max" in name else "min" if "min" in name else ""
         if known is not None and known.place is None and kind and known.kind in ("", kind):
             axis = getattr(axis, "value", axis)
             some = (known.lanes.any(axis) & ~known.lanes.all(axis)).any()

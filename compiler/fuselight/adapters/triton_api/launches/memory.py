@@ -46,6 +46,11 @@ class TensorMemory:
     written: bool = False
     was_read: bool = False
 
+    @property
+    def elements(self) -> int:
+        """How many it has from its first one on."""
+        return (self.start + self.size - self.address) // self.item
+
 
 class CheckedMemory:
     """In the place of the interpreter's native module, for one launch."""
@@ -213,15 +218,10 @@ class CheckedMemory:
         key = ("race", path, line, region.name)
         if not self._may_note(key):
             return
+        offset = race.element - (region.address - region.start) // region.item
+        where = ("store", path, line, region.name, offset, region.elements, self.masked, program)
         self.faults[key] = AccessFault(
-            "store",
-            path,
-            line,
-            region.name,
-            race.element - (region.address - region.start) // region.item,
-            (region.start + region.size - region.address) // region.item,
-            self.masked,
-            program,
+            *where,
             kind="race",
             other_program=other,
             other_access="load" if self._kind == "load" else race.other_access,
@@ -291,7 +291,7 @@ class CheckedMemory:
         offset = elements = 0
         if region is not None:
             offset = (address - region.address) // region.item
-            elements = (region.start + region.size - region.address) // region.item
+            elements = region.elements
         self.faults[key] = AccessFault(
             access, path, line, name, offset, elements, self.masked, self.program, kind=self.bounded_by
         )
@@ -304,9 +304,8 @@ class CheckedMemory:
         """Note a maximum or minimum, at the line `place`, that counts what a load of `argument` has left out."""
         key = ("left out", *place, argument)
         if self._may_note(key):
-            self.faults[key] = AccessFault(
-                kind, *place, argument, 0, 0, masked=True, program=self.program, kind="left out"
-            )
+            where = (kind, *place, argument, 0, 0, True, self.program)
+            self.faults[key] = AccessFault(*where, kind="left out")
 
     def _may_note(self, key: tuple[str, str, int, str]) -> bool:
         return key not in self.faults and len(self.faults) < _MAX_FAULTS

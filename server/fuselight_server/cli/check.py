@@ -16,6 +16,7 @@ from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Terminal, print_error, standard_output
+from fuselight_server.base.thresholds import Thresholds
 from fuselight_server.cli.accuracy_options import (
     add_accuracy_options,
     asked_accuracy_plan,
@@ -28,7 +29,6 @@ from fuselight_server.cli.world_options import add_world_options, link_option, w
 from fuselight_server.commands.check import TRIES, ReportOf, analyze, fix_command, report_as_is
 from fuselight_server.commands.known_fixes import FindingFixes, list_fixes
 from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
-from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

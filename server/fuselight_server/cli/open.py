@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
-from fuselight.shared.shadow_files import is_recording
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import Terminal, print_error, standard_output
+from fuselight_server.base.thresholds import Thresholds
 from fuselight_server.cli.options import add_color_option, at_least
 from fuselight_server.cli.progress import complete_work
-from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Open the logs and print the findings; returns the exit code. Raises CommandError."""
-    from fuselight_server.commands.open import OpenRequest  # noqa: PLC0415 - not for --help
+    from fuselight.shared.shadow_files import is_recording  # noqa: PLC0415 - not for --help
+    from fuselight_server.commands.open import OpenRequest  # noqa: PLC0415 - the same
 
     request = OpenRequest(
         paths=tuple(options.traces),

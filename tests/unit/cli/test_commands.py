@@ -348,15 +348,23 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(
         assert "\x1b" not in done.stdout + done.stderr, wrong
 
 
+_HEAVY = {
+    *("rich", "typer", "click", "pydantic", "libcst", "pygls", "lsprotocol", "attrs", "torch", "tree_sitter"),
+    "importlib.metadata",
+}
+
+
 @pytest.mark.slow
-def test_check_imports_no_library_of_other_commands() -> None:
+@pytest.mark.parametrize(
+    ("command", "unwanted"),
+    [("check", _HEAVY), ("open", {*_HEAVY, "fuselight_server.explain", "fuselight.shared.report"})],
+)
+def test_the_help_of_a_command_imports_nothing_of_others(command: str, unwanted: set[str]) -> None:
     """A check starts with the standard library, the findings, and the parser of sources once the worker starts."""
     program = (
         "import sys; from fuselight_server.cli.command_line import run_command\n"
-        "try: run_command(['check', '--help'])\nexcept SystemExit: pass\n"
-        "heavy = {'rich', 'typer', 'click', 'pydantic', 'libcst', 'pygls', 'lsprotocol', 'attrs', 'torch', "
-        "'tree_sitter', 'importlib.metadata'}\n"
-        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+        f"try: run_command([{command!r}, '--help'])\nexcept SystemExit: pass\n"
+        f"print(sorted({unwanted!r} & set(sys.modules)), file=sys.stderr)"
     )
     path = os.pathsep.join([str(TOP / "compiler"), str(TOP / "server")])
     done = subprocess.run(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_target
+from fuselight_server.base.thresholds import Thresholds
 from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.accuracy_nodes import accuracy_node
@@ -45,7 +46,7 @@ from fuselight_server.editor.results.snapshot import ResultsByTier
 from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.editor.results.target_result import Results
 from fuselight_server.explain.benchmarks.words import failed
-from fuselight_server.explain.findings.common.context import Context, Thresholds
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.failures import short_end
 
 

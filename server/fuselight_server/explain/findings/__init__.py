@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.finding import Finding
+from fuselight_server.base.thresholds import Thresholds
 from fuselight_server.explain.findings.breaks.breaks import break_findings
 from fuselight_server.explain.findings.breaks.not_compiled import not_compiled_findings
 from fuselight_server.explain.findings.breaks.unguarded_changes import unseen_findings
 from fuselight_server.explain.findings.collective_values import collective_value_findings
 from fuselight_server.explain.findings.common.causes import expand, fold
-from fuselight_server.explain.findings.common.context import Context, Thresholds
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.notes import note_findings
 from fuselight_server.explain.findings.failures import failure_findings
 from fuselight_server.explain.findings.kernels.kernels import kernel_findings

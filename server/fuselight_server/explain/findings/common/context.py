@@ -29,6 +29,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, in_order
+from fuselight_server.base.thresholds import DEFAULT_THRESHOLDS, Thresholds
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.refused_calls import is_of_refused_call, refused_calls
 from fuselight_server.explain.findings.common.text import compose, inputs_line, label, without_resume_names
@@ -47,20 +48,6 @@ _SERVER = f"{Path(fuselight_server.__file__).parent}{os.sep}"
 """Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """From where on facts become a finding. 0 switches the check off."""
-
-    guard_count: int = 5000
-    """Guards of one frame. A 12-layer GPT-2 has 3,000, checked in 0.1 ms, which is nothing to warn of."""
-    guard_us: float = 0.0
-    """Microseconds of one full check of one frame's guards. By default off: a measured time differs between runs."""
-    kernel_share: float = 0.05
-    """Copies and graph breaks are reported from this share of the estimated time of a target's kernels."""
-    repeats: int = 6
-    """From this many equal instances of a module, or equal graphs, a finding advises to compile only one."""
-
-
 @dataclass(frozen=True, eq=False)
 class Context:
     """One report, with what projecting it takes. It is equal to itself alone: modules keep what they read of it."""
@@ -74,7 +61,7 @@ class Context:
     def of(
         cls,
         report: Report,
-        thresholds: Thresholds = Thresholds(),
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
         read_line: Callable[[str, int], str | None] | None = None,
     ) -> Context:
         """The context of a report; without roots, the folder of the target's file is the workspace."""

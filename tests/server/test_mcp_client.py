@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -96,8 +95,10 @@ def converse(
 
 @pytest.mark.timeout(900)
 def test_the_example_of_the_readme_is_cured_through_the_tools(tmp_path: Path) -> None:
-    """By a client without a handshake, whose user is asked once."""
-    shutil.copy(EXAMPLE, tmp_path)
+    """By a client without a handshake, whose user is asked once. With one layer less, which has the same findings."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    assert text.count("layers=2") == 1
+    (tmp_path / EXAMPLE.name).write_text(text.replace("layers=2", "layers=1"), encoding="utf-8")
     questions: list[str] = []
 
     async def allow(_context: Any, params: Any) -> Any:

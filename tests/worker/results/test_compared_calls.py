@@ -81,6 +81,32 @@ if __name__ == "__main__":
     assert (first.name, first.caller and first.caller.line) == ("make.<locals>.apply", LINE + 7)
 
 
+def test_versions_that_only_the_comparison_needs_do_not_fill_the_recompile_limit(live: LiveWorker) -> None:
+    """torch loses the `maxlen` of the deque; at its limit of versions the call runs in eager mode, which is right."""
+    body = """\
+torch._dynamo.config.recompile_limit = 4
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = collections.deque([1.0, 1.0], maxlen=2)
+    def forward(self, x):
+        n = x.norm()
+        self.norms.append(float(n))
+        if len(self.norms) == self.norms.maxlen and n > 2:
+            x = x / n
+        return x.sin()
+if __name__ == "__main__":
+    import collections
+    net = aot(Net())
+    for scale in (1.0, 1.1, 9.0):
+        net(torch.full((2,), scale))
+"""
+    first, second, third = compared(live, body).calls
+    assert first.is_as_eager
+    assert second.is_as_eager
+    assert third.accuracy.passed is False
+
+
 def test_only_the_gradient_is_wrong(live: LiveWorker) -> None:
     body = """\
 class Square(torch.autograd.Function):

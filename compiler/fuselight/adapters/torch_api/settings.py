@@ -44,6 +44,16 @@ def recompile_limit() -> int:
     return limit if isinstance(limit, int) else 8
 
 
+def raise_recompile_limit(more: int) -> None:
+    """Let each function have so many more versions."""
+    set_dynamo_config("recompile_limit", recompile_limit() + more)
+
+
+def count_compiles() -> int:
+    """How many frames this process has compiled."""
+    return int(torch._dynamo.utils.counters["frames"]["ok"])
+
+
 def recompile_limit_of(number: int) -> contextlib.AbstractContextManager[None]:
     """Inside, torch compiles `number` versions of one function before it runs in eager mode."""
     name = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"

@@ -52,6 +52,8 @@ class CompiledCall:
     """Whether a backward of the call runs code of the user's."""
     compile_changes_state: bool = field(default=False, init=False)
     """Whether compiling the call changes state of the program, as a backend of its own does that counts graphs."""
+    _versions: int | None = field(default=None, init=False)
+    """How many frames were compiled when the call had been made once; None before."""
 
     def is_users(self, path: str) -> bool:
         """Whether a file is the user's."""
@@ -111,6 +113,7 @@ class CompiledCall:
             )
             start = time.perf_counter()
             compiled = recorded.repeated(self.compiled, compiled=True)
+            self._versions = settings.count_compiles()
             compiled_seconds = time.perf_counter() - start
             references = replace(
                 references, changed_caches=tuple(sorted(of_eager.difference(recorded.changed_caches)))
@@ -176,7 +179,12 @@ class CompiledCall:
         """Make the call for the program itself. Raises what it raises."""
         if self.compile_changes_state:
             torch.compiler.reset()  # what compiling changed was put back: it is to happen in the program's own call
-        return self.compiled(*self.prepared.args, **self.prepared.kwargs)
+            self._versions = None
+        try:
+            return self.compiled(*self.prepared.args, **self.prepared.kwargs)
+        finally:
+            if self._versions is not None and (more := settings.count_compiles() - self._versions) > 0:
+                settings.raise_recompile_limit(more)  # versions that the program alone would not have
 
 
 def _without_compile(compiled: CallRecord, eager: CallRecord, again: CallRecord) -> CallRecord:

@@ -75,16 +75,6 @@ if __name__ == "__main__":
     for _ in range(2):
         step(torch.ones(4))
 """
-PENALTY = """\
-import torch
-net = torch.nn.Linear(2, 1)
-@torch.compile
-def penalty(x):
-    (grad,) = torch.autograd.grad(net(x).sum(), x, create_graph=True)
-    return (net(grad) ** 2).mean()
-if __name__ == "__main__":
-    penalty(torch.ones(3, 2, requires_grad=True)).backward()
-"""
 
 
 @pytest.mark.parametrize(
@@ -118,13 +108,6 @@ if __name__ == "__main__":
                 "(tried: 2 → 0 graph breaks). Compiled calls then do not show its messages"
             ),
         ),
-        (
-            PENALTY,
-            (
-                "Set torch._dynamo.config.trace_autograd_ops = True before the first call "
-                "(tried: the run goes past this line)"
-            ),
-        ),
     ],
     ids=[
         "a break that the first setting uncovers",
@@ -132,7 +115,6 @@ if __name__ == "__main__":
         "a number that the class has first",
         "a run that fails",
         "two breaks of one line",
-        "a setting with which the run goes on",
     ],
 )
 def test_the_step_of_a_finding_is_what_a_trial_has_shown(live: LiveWorker, source: str, step: str) -> None:

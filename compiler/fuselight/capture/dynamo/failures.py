@@ -135,7 +135,7 @@ _BACKEND = _Verdict(
 _INFERENCE = _Verdict(
     Culprit.COMPILER,
     "backend",
-    "AOTAutograd refuses a view of a normal tensor after compiled code has entered inference mode. Enter "
+    "torch.compile refuses a view of a normal tensor after compiled code has entered inference mode. Enter "
     "torch.inference_mode() around the call of the compiled function, or use torch.no_grad() inside it.",
 )
 _OF_INFERENCE = "Cannot set version_counter for inference tensor"
@@ -168,7 +168,7 @@ _CUDA_GRAPHS = _Verdict(
 _ONLY_COMPILED = _Verdict(
     Culprit.USER,
     "exception",
-    "Only compiled code raises this: the wrapper that AOTAutograd puts around it does not exist in eager mode. Do "
+    "Only compiled code raises this: eager mode does without the function that torch puts around its backward. Do "
     "not compile the code whose backward this is, which then runs in eager mode, or compile a function that computes "
     "it with torch.func.",
 )

@@ -210,8 +210,6 @@ class CureTrial:
     """All compiles of the run with it."""
     operators: int = 0
     """Operators in graphs that ran with it, one for each run of a graph."""
-    is_past_failure: bool = False
-    """Whether an exception that ended the program is not raised with it, in the calls that were made again."""
 
     @property
     def cures(self) -> bool:

@@ -28,11 +28,10 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.source_tree import is_decorated_with_compile
-from fuselight_server.explain.findings.common.text import next_words, place, plain
+from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
 from fuselight_server.explain.findings.recompilations.recompilations import (
@@ -193,7 +192,6 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         at=home or directive,
         call=failure.call,
         hints=(
-            *_settings_without(context, failure),
             *steps,
             _next_step(context, code, failure, context.trials.get(asked) if asked is not None else None),
         ),
@@ -216,23 +214,6 @@ def _question(code: str, failure: Failure, home: Location | None) -> CallCure | 
         return CallCure(CureKind.FULLGRAPH, home.path, home.line)
     is_compiled = failure.phase == "main" and failure.kind == "exception" and "_dynamo" in failure.traceback
     return CallCure(CureKind.EAGER, home.path, home.line) if code == "FL401" and is_compiled else None
-
-
-def _settings_without(context: Context, failure: Failure) -> Iterator[FindingRemedy]:
-    """The settings with which a trial's run went past the failure: those that remove a graph break before it."""
-    for trial in context.report.trials if failure.kind == "exception" else ():
-        cure = trial.cure
-        if (
-            trial.cures
-            and trial.is_past_failure
-            and cure.settings
-            and all(v is True for v in cure.settings.values())
-        ):
-            names = " and ".join(f"torch._dynamo.config.{name} = True" for name in cure.settings)
-            text = f"Set {names} before the first call"
-            uncovered = next_words((item.gb_id, item.path, item.line) for item in trial.next)
-            past = "the run goes past this line"
-            yield FindingRemedy(text, RemedyState.TRIED, why=uncovered, counts=past, cure=cure)
 
 
 def _of_limit(context: Context, group: list[Failure], home: Location | None) -> Finding:

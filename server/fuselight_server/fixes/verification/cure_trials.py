@@ -164,7 +164,9 @@ class _CureTrials:
         return answer
 
     async def _trial(self, cure: CallCure, without: Report) -> CureTrial:
-        counts = without.trial
+        # Past an exception of the program, calls may show what a change costs.
+        is_further = bool(without.failures) and cure.goal is CureGoal.BREAKS
+        counts = None if is_further else without.trial
         answer = await self._answer(CureRun(cure, counts.calls if counts is not None else None))
         self._count += 1
         self._tried.add(cure)

@@ -19,10 +19,9 @@ from fuselight_server.jobs.trace_log.model import CacheName, CacheState, GraphKi
 
 AOT_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
 HOW_TO_RECORD = (
-    f"Start the job with `fuselight run`, or with TORCH_LOGS=+{AOT_LOGGER}, to record the components of "
-    "AOTAutograd's keys."
+    f"Start the job with `fuselight run`, or with TORCH_LOGS=+{AOT_LOGGER}, to record what its keys have."
 )
-SAME_SOURCE = "the graph that AOTAutograd makes of the same operators"
+SAME_SOURCE = "what torch makes of the same operators"
 """Subject of a changed graph where Dynamo's has not changed."""
 _MAX_TOLD = 3
 _GRAPH_FACTORS = frozenset((Factor.GRAPH, Factor.INPUT))

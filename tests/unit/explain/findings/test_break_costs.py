@@ -198,5 +198,6 @@ def test_a_skipped_frame_costs_all_of_the_function() -> None:
     (finding,) = findings(report(breaks=(broken(FORWARD, frame_skipped=True, operators=4),)))
     assert finding.cost == (
         "all of `Net.forward` runs in eager mode, not only this line",
+        "torch traces nothing of it after this line: further lines may break the graph",
         "the 4 operators traced before this line run in eager too",
     )

@@ -362,7 +362,7 @@ def test_a_backend_that_needs_a_shape_says_how_to_keep_it_fixed(operator: str) -
             "drops the positions after the n-th, and where there are fewer, it fills up",
         ),
         ("aten.bincount.default", "of a fixed size n, greater than each index, which ends with zeros"),
-        ("aten.masked_select.default", "and leave the others out of sums and means"),
+        ("aten.masked_select.default", "where the code after it can do without their number"),
     ],
 )
 def test_a_step_with_another_result_says_what_differs(operator: str, differs: str) -> None:

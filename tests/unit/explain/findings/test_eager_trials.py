@@ -75,7 +75,7 @@ def test_other_failures_are_not(failure: Failure) -> None:
 
 def test_what_only_compiled_code_raises_stays_in_eager_mode() -> None:
     trial = tried(eager_run())
-    assert (trial.cures, trial.is_past_failure) == (True, True)
+    assert (trial.cures, trial.is_made) == (True, True)
     (step,) = finding_of(trial).hints
     assert (
         step

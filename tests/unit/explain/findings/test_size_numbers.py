@@ -118,23 +118,20 @@ TABLE = "GAINS = {0: 0.5, 1: 2.0}"
 @pytest.mark.parametrize(
     ("table", "line", "place", "step"),
     [
+        (TABLE, "y = x * GAINS[i.item()]", "i.item()", "Choose the entry of `GAINS`"),
+        ("GAINS = (1, 2)", "y = x + GAINS[i]", "GAINS[i]", "Choose the entry of `GAINS`"),
         (
             TABLE,
-            "y = x * GAINS[i.item()]",
-            "i.item()",
-            "Look it up in a tensor: `torch.tensor([0.5, 2.0], device=i.device)[i.view(1)].squeeze(0)`",
+            "y = sorted(x, key=lambda part: part.item())",
+            "part.item()",
+            "Sort outside the compiled code",
         ),
+        (TABLE, "x.sort(key=lambda part: -float(part))", "float(part)", "Sort outside the compiled code"),
         (
-            "GAINS = [1, 2, 3]",
-            "y = x * GAINS[int(i)]",
-            "int(i)",
-            "[1, 2, 3], device=i.device)[i.long().view(1)]",
-        ),
-        (
-            "GAINS = (1, 2)",
-            "y = x + GAINS[i]",
-            "GAINS[i]",
-            "torch.tensor([1, 2], device=i.device)[i.view(1)]",
+            TABLE,
+            "y = max(x, key=lambda part: part.item())",
+            "part.item()",
+            "Select with tensors of equal shape",
         ),
         (
             "GAINS = {0: 'a', 1: 'b'}",

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Break, Culprit, Failure, Inputs, NotCompiled, NotCompiledKind, Rung
+from fuselight.shared.report import Break, Culprit, CureTrial, Failure, NotCompiled, NotCompiledKind
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.breaks.torch_causes import details, in_words
-from tests.support.reports import FILE, at, broken, report
+from tests.support.reports import at, broken, report
 
 CONTEXTS = {
     "raised exception AttributeError(\"'Tensor' object has no attribute 'frobnicate'\")": (
@@ -130,42 +130,24 @@ def test_a_failure_has_the_specific_part_of_torchs_text() -> None:
     assert finding.hints[0].startswith("Change it before or after the call of the operator")
 
 
-ALLOW = "allow_rnn = True"
-
-
-@pytest.mark.parametrize(
-    ("module", "source", "grad", "is_advised"),
-    [
-        ("GRU(4, 8)", "y = self.rnn(x)", True, True),
-        ("RNN(4, 8)", "y = self.rnn(x)", False, True),
-        ("LSTM(4, 8)", "y = self.rnn(x)", False, True),
-        ("LSTM(4, 8)", "y = self.rnn(x)", True, False),
-        ("GRU(4, 8)", "y = self.rnn(pack_padded_sequence(x, n))", False, False),
-        ("GRU(4, 8)", "def forward(self, x: PackedSequence):", False, False),
-    ],
-)
-def test_the_setting_for_recurrent_modules_is_named_where_it_works(
-    module: str, source: str, *, grad: bool, is_advised: bool
-) -> None:
+@pytest.mark.parametrize("module", ["GRU(4, 8)", "LSTM(4, 8)"])
+@pytest.mark.parametrize("refused", ["", "the line breaks the graph all the same"], ids=["helps", "refused"])
+def test_the_setting_for_recurrent_modules_is_advised_after_a_trial_alone(module: str, refused: str) -> None:
     graph_break = Break(
         "0/0",
         ("GB0014",),
         ("Attempted to wrap RNN, GRU, or LSTM",),
         (at(2),),
         explanation="Dynamo does not support RNN, GRU, or LSTM.",
-        hints=("Set torch._dynamo.config.allow_rnn=True to enable experimental support.",),
         context=module,
     )
-    lines = ["import torch", source]
-    base = report(breaks=(graph_break,))
-    inputs = Inputs(Rung.DIRECTIVE, FILE, 1, (), grad=grad, training=False, fake=False)
-    (finding,) = findings(
-        replace(base, inputs=inputs),
-        read_line=lambda _path, number: lines[number - 1] if number <= len(lines) else None,
-    )
-    assert any(ALLOW in hint for hint in finding.hints) is is_advised
-    assert not any("experimental" in hint for hint in finding.hints)
-    assert finding.hints[0].startswith("Call the recurrent module outside the compiled code")
+    outside, untried = findings(report(breaks=(graph_break,)))[0].hints
+    assert outside.startswith("Call the recurrent module outside the compiled code")
+    assert untried == "1 possible change is not tried yet"
+    (cure,) = findings(report(breaks=(graph_break,)))[0].cures
+    assert cure.settings == {"allow_rnn": True}
+    (tried,) = findings(report(breaks=(graph_break,), trials=(CureTrial(cure, 1, 0, refused),)))
+    assert ("allow_rnn" in " ".join(tried.hints)) is (not refused)
 
 
 SYMBOLIC = "TypeError scale(): scale(): argument 'is_causal' must be bool, not SymBool."

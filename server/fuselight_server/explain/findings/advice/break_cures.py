@@ -22,6 +22,7 @@ SCALARS = "capture_scalar_outputs"
 SHAPES = "capture_dynamic_output_shape_ops"
 AUTOGRAD = "trace_autograd_ops"
 SETTINGS = {
+    "GB0014": ("allow_rnn",),
     "GB0033": (SCALARS,),
     "GB0036": (SHAPES,),
     "GB0109": (SCALARS,),

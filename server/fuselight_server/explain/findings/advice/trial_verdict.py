@@ -34,7 +34,7 @@ from fuselight.shared.report import (
     TrialCounts,
     is_installed,
 )
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGING_SETTINGS, OF_VALUES
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
@@ -114,7 +114,6 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         breaks=_count_breaks(cured.breaks),
         compiles=len(cured.compiles),
         operators=_line_runs(cured, counts).total() if counts is not None else 0,
-        is_past_failure=bool(without.failures) and not cured.failures,
     )
 
 
@@ -128,7 +127,7 @@ def _without_compiling(cure: CallCure, without: Report, cured: Report) -> CureTr
         is_known = any(failure.message == known.message for known in without.failures)
         why = f"the program fails on {where}{'' if is_known else f': {failure.message}'}"
     is_made = cured.trial is not None and cured.trial.changed > 0
-    return CureTrial(cure, 1, int(bool(why)), why, is_made=is_made, is_past_failure=not why)
+    return CureTrial(cure, 1, int(bool(why)), why, is_made=is_made)
 
 
 def _without_fullgraph(cure: CallCure, without: Report, cured: Report) -> CureTrial:
@@ -256,9 +255,12 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     if cure.kind is not CureKind.SETTING and not new.changed:
         yield NOT_APPLIED
     yield from _new_failures(without, cured)
-    if new.calls != old.calls:
+    if new.calls != old.calls and not without.failures:
         yield "the program makes other calls each time"
     if without.failures:  # the run with the cure may go further
+        again = _count_recompilations(cured) - _count_recompilations(without)
+        if again > 0:
+            yield f"the run then goes on, with {format_count(again, 'more recompilation')}"
         new = replace(new, results=new.results[: len(old.results)])
     yield from _other_results(cure, old, new)
     yield from _uncompiled(cure, without, cured, uncovered)

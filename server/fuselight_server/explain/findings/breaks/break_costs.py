@@ -85,6 +85,7 @@ def _of_skipped(context: Context, graph_break: Break) -> Iterator[str]:
     lines = lines_in_loops(context, graph_break.stack[0]) if graph_break.stack else ()
     if lines:
         yield f"the graph breaks on lines {format_list(map(str, lines))} are in loops: all of them have to go"
+    yield "torch traces nothing of it after this line: further lines may break the graph"
     if graph_break.operators:
         yield f"the {format_count(graph_break.operators, 'operator')} traced before this line run in eager too"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fuselight.shared.report import Break, Failure, Location
@@ -75,7 +74,8 @@ _OPERATORS = "/torch/_higher_order_ops/"
 _ANY_BREAK = "Move the line before or after the compiled code"
 IN_LOOP = "graph break in loop"
 """The type that torch adds to a break inside of a loop."""
-_LOOP_BREAK = "Move the line out of the loop, or before or after the compiled code"
+_LOOP_BREAK = "Move the line out of the loop"
+_OUTSIDE_LOOP = "Or keep the whole loop outside the compiled code"
 _BACKWARD = "GB0123"
 _COMPILED_AUTOGRAD = "Compiled autograd is on: it captures the backward pass from this line on."
 _BACKWARD_STEP = (
@@ -94,9 +94,6 @@ _HOOK_STEP = (
     "What records values belongs in a hook of a parameter or an argument, registered outside the compiled code"
 )
 _RECURRENT_TEXT = "torch.compile does not trace RNN, GRU and LSTM unless a setting asks for it."
-_ALLOW_RNN = "Or set torch._dynamo.config.allow_rnn = True: the module is then part of the graph{}"
-_PACKED = re.compile(r"\b(?:pack_padded_sequence|pack_sequence|PackedSequence|pad_packed_sequence)\b")
-_MAX_FILES = 50
 _ARGUMENT_TEXT = "An operator takes tensors, numbers, strings, dtypes, devices, and lists and dicts of these."
 _ARGUMENT_STEP = "Pass what the operator needs of the object, as tensors or numbers"
 _ADDRESS_STEP = "Call data_ptr() outside the compiled code, and pass the addresses in as a tensor"
@@ -158,7 +155,8 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         hints = outside_hints(gb_id, broke, is_statement=_is_statement(context, graph_break))
         return BreakWords(title, hints=hints)
     words = _in_users_code(context, graph_break, broke, title)
-    words = replace(words, hints=for_hook(context, broke, words.hints))
+    in_loop = (_OUTSIDE_LOOP,) if IN_LOOP in graph_break.types[1:] else ()
+    words = replace(words, hints=for_hook(context, broke, (*words.hints, *in_loop)))
     is_in_hook = any(
         _REGISTERED.search(context.source(frame) or "")
         for frame in graph_break.stack[:-1]
@@ -260,9 +258,7 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
     if gb_id == "GB0219":
         return BreakWords(title, hints=(_REFUSED_STEP,))
     if gb_id == "GB0014":
-        return BreakWords(
-            title, _RECURRENT_TEXT, (*first_step(gb_id), *_recurrent_hints(context, graph_break))
-        )
+        return BreakWords(title, _RECURRENT_TEXT, first_step(gb_id))
     if gb_id == "GB0055" and graph_break.stack:
         argument = refused_argument(context, graph_break.stack[-1], graph_break.context)
         named = f"{argument} cannot be part of a graph" if argument else title
@@ -282,30 +278,6 @@ def _numpy_words(graph_break: Break) -> tuple[str, str, tuple[str, ...]] | None:
     why = sentence(f"{match[3]}: {match[2]}" if match[2] else match[3])
     text = f"torch.compile runs calls of NumPy as torch operators. The one for `{match[1]}` raises {why}"
     return f"torch does not support this call of NumPy's `{match[1]}`", text, first_step("GB0294")
-
-
-def _recurrent_hints(context: Context, graph_break: Break) -> Iterator[str]:
-    """The setting that puts a recurrent module into the graph, where it does that."""
-    if _has_packed_sequences(context):
-        yield (
-            "torch._dynamo.config.allow_rnn does not help here: with packed sequences, the module then breaks the "
-            "graph because its operator depends on data"
-        )
-    elif graph_break.context.lstrip().startswith("LSTM"):
-        inputs = context.report.inputs
-        if inputs is not None and inputs.grad is False:
-            yield _ALLOW_RNN.format(", as long as the calls need no gradients")
-    else:
-        yield _ALLOW_RNN.format("")
-
-
-def _has_packed_sequences(context: Context) -> bool:
-    """Whether a file of the program names packed sequences."""
-    paths = [path for path in context.report.files if context.is_user_file(path)][:_MAX_FILES]
-    for path in dict.fromkeys((*paths, context.report.target.path)):
-        if any(map(_PACKED.search, context.lines_of(path))):
-            return True
-    return False
 
 
 def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:

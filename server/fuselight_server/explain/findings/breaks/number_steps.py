@@ -1,7 +1,7 @@
 """What to do about a number that is read from a tensor, by what the code does with it.
 
 Invariant: only uses that stand in the function itself count, and a tensor is advised only where each of them accepts
-one. A table of numbers is advised only for numbers that the file shows.
+one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ast
 import enum
 from collections.abc import Iterator
 
-from fuselight.shared.foreign_data import parse_literal, parse_python
 from fuselight.shared.report import Location
 from fuselight_server.explain.findings.breaks.branch_advice import Effect, effect_of
 from fuselight_server.explain.findings.breaks.branch_conditions import is_computed
@@ -26,8 +25,6 @@ NUMBER_TEXT = (
 _OUTSIDE = "outside the compiled code"
 _OF_LOOPS = frozenset({Effect.WHILE, Effect.BREAK, Effect.CONTINUE})
 """What a branch does that decides how a loop goes on."""
-_MAX_LINES = 5_000
-_MAX_VALUES = 8
 
 
 class _NumberPlace(enum.Enum):
@@ -52,9 +49,6 @@ _BRANCH_STEP = (
     "code branches on it: {1}"
 )
 _LOOP_STEP = f"Keep the loop that `{{0}}` ends {_OUTSIDE}: compile its body, and decide between its calls"
-_TABLE_STEP = (
-    "Look it up in a tensor: `torch.tensor({numbers}, device={of}.device)[{index}.view(1)].squeeze(0)`"
-)
 _ENTRY_STEP = f"Choose the entry of `{{of}}` {_OUTSIDE}, and pass it in: torch has to know it while it traces"
 
 
@@ -68,21 +62,34 @@ def number_step(context: Context, at: Location, *, is_outermost: bool) -> str:
     if tree is None or node is None:
         return ""
     parents = parents_of(tree)
+    if key_step := _key_step(node, parents):
+        return key_step
     is_given = is_outermost and not is_computed(tree, node)
     looked_up = _lookup(node, parents)
     if looked_up is not None:
-        return _lookup_step(context, at, looked_up, node, parents, is_given=is_given)
+        return _lookup_step(looked_up) if is_given else _COMPUTED_STEP
     kept, name = _kept(node, parents), _deciding_name(context, at, node, parents)
-    if name:
-        return _branch_step(tree, name)
-    if kept is not None and (is_outermost or kept is _NumberPlace.ATTRIBUTE):
-        return _STEPS[kept]
+    if name or kept is _NumberPlace.ATTRIBUTE or (kept is not None and is_outermost):
+        return _branch_step(tree, name) if name else _STEPS[kept]
     uses = uses_at(context, at, node, parents)
     is_list = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "tolist"
     if is_list or (uses and uses.isdisjoint({Use.OTHER, Use.CONDITION})):
         given = f"{_GIVEN_STEP}{_LOOP_COST if uses == {Use.LOOP} else ''}"
         return _STEPS[Use.SHOWN] if uses == {Use.SHOWN} else given if is_given else _COMPUTED_STEP
     return ""
+
+
+def _key_step(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str:
+    """The step for a number in the `key=` of a sort, min or max; empty for any other number."""
+    above: ast.AST | None = node
+    while isinstance(above, ast.expr) and not isinstance(above, ast.Lambda):
+        above = parents.get(above)
+    argument = parents.get(above) if isinstance(above, ast.Lambda) else None
+    if not isinstance(argument, ast.keyword) or argument.arg != "key":
+        return ""
+    call = parents.get(argument)
+    name = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+    return first_step("GB5687" if name in {"min", "max"} else "GB0207")[0]
 
 
 def indexed(context: Context, at: Location) -> tuple[str, str] | None:
@@ -116,6 +123,13 @@ def _lookup(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.Subscript | 
     if isinstance(parent, ast.Subscript) and node is parent.slice and isinstance(parent.ctx, ast.Load):
         return parent
     return node if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Slice)) else None
+
+
+def _lookup_step(lookup: ast.Subscript) -> str:
+    """The step for a number that selects, where the callers have its tensor."""
+    if isinstance(lookup.slice, ast.Slice):
+        return first_step("GB0038")[0]
+    return _ENTRY_STEP.format(of=ast.unparse(lookup.value))
 
 
 def _kept(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> _NumberPlace | None:
@@ -182,38 +196,6 @@ def _names(statement: ast.Assign) -> Iterator[str]:
         yield from (expression.id for expression in elements if isinstance(expression, ast.Name))
 
 
-# Tables of numbers
-
-
-def _lookup_step(
-    context: Context,
-    at: Location,
-    lookup: ast.Subscript,
-    node: ast.expr,
-    parents: dict[ast.AST, ast.AST],
-    *,
-    is_given: bool,
-) -> str:
-    table = "" if isinstance(lookup.slice, ast.Slice) else _table_step(context, at, lookup, node, parents)
-    if table or not is_given:
-        return table or _COMPUTED_STEP
-    is_bound = isinstance(lookup.slice, ast.Slice)
-    return first_step("GB0038")[0] if is_bound else _ENTRY_STEP.format(of=ast.unparse(lookup.value))
-
-
-def _table_step(
-    context: Context, at: Location, lookup: ast.Subscript, node: ast.expr, parents: dict[ast.AST, ast.AST]
-) -> str:
-    """The lookup in a tensor with the same numbers; empty where the entries are something else, or are not shown."""
-    if use_of(lookup, parents) is not Use.OTHER or _kept(lookup, parents) is not None:
-        return ""
-    name = lookup.value.id if isinstance(lookup.value, ast.Name) else ""
-    numbers, of = _numbers_of(context, at, name) if name else "", tensor_of(node)
-    is_cut = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)  # int() cuts off digits
-    index = f"{of}.long()" if is_cut else of
-    return _TABLE_STEP.format(numbers=numbers, index=index, of=of) if numbers and of else ""
-
-
 def tensor_of(node: ast.expr) -> str:
     """The tensor whose number is read: `i` of `i.item()`, of `int(i)`, of `names[i]`; empty for all else."""
     if isinstance(node, ast.Subscript):
@@ -243,42 +225,3 @@ def in_chain(node: ast.expr) -> str:
     """The text of an expression, so that an attribute can follow."""
     text = ast.unparse(node)
     return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
-
-
-def _numbers_of(context: Context, at: Location, name: str) -> str:
-    """The numbers of a dict of 0, 1, ..., or of a list or tuple, that the file assigns once; empty if unknown."""
-    lines: list[str] = []
-    while len(lines) < _MAX_LINES and (line := context.read_line(at.path, len(lines) + 1)) is not None:
-        lines.append(line.rstrip("\n"))
-    try:
-        tree = parse_python("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    assigned = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-    ]
-    statements = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.Assign) and any(target in assigned for target in node.targets)
-    ]
-    return _written(name, statements[0].value) if len(assigned) == len(statements) == 1 else ""
-
-
-def _written(name: str, value: ast.expr) -> str:
-    try:
-        known = parse_literal(ast.unparse(value))
-    except ValueError:
-        return ""
-    whole = name
-    if isinstance(known, dict):
-        if list(known) != list(range(len(known))) or any(isinstance(key, bool) for key in known):
-            return ""
-        known, whole = list(known.values()), f"list({name}.values())"
-    if not isinstance(known, (list, tuple)) or not known:
-        return ""
-    if not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in known):
-        return ""
-    return f"[{', '.join(map(repr, known))}]" if len(known) <= _MAX_VALUES else whole

@@ -41,6 +41,16 @@ SEVERAL_LINES = """\
         self.mask = build(size)
         self.size = size
     return x"""
+OF_CALL = """\
+    if self.mask is None:
+        self.mask = x + 1
+        return x
+    return x - self.mask"""
+OF_RESULT = """\
+    self.last = x.sum().item()
+    if self.last > self.most:
+        self.most = self.last
+    return x"""
 NESTED = """\
     y = x + 1
     if size > self.most:
@@ -79,3 +89,10 @@ def test_an_if_that_fills_a_cache_is_named(body: str, line: int, failure: GuardF
 )
 def test_no_other_if_is_named(body: str, line: int) -> None:
     assert not any(OUTSIDE in hint for hint in _hints(body, line, NONE))
+
+
+@pytest.mark.parametrize(("body", "line", "failure"), [(OF_CALL, 3, NONE), (OF_RESULT, 4, OF_NUMBER)])
+def test_an_if_that_ends_the_call_or_reads_what_the_call_computes_cannot_run_before_it(
+    body: str, line: int, failure: GuardFailure
+) -> None:
+    assert not any(OUTSIDE in hint for hint in _hints(body, line, failure))

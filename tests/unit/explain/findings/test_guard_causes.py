@@ -115,7 +115,7 @@ STATE = {"static": StaticSizes.STATE, "source": "self.fc.weight"}
         (failed("weight.size(0) was 4, now 7", source="weight", static=StaticSizes.STATE), False,
          ("one compile for each value", "is a parameter or a buffer"), "pad"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), True,
-         ("one compile for each such object", "torch._dynamo.reset()", "drops all compiled code"), "mark_dynamic"),
+         ("one compile for each such object", "isolate_recompiles=True"), "mark_dynamic"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), False,
          ("one compile for each value",), "dynamic=True"),
         (failed("self.fc.weight.requires_grad was True, now False", cause=GuardCause.REQUIRES_GRAD, **STATE), False,

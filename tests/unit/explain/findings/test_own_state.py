@@ -74,9 +74,7 @@ def test_a_counter_that_several_lines_read_is_one_finding_with_the_lines() -> No
     assert finding.count == 3
     assert "the outcome of `self.seen < 5` changed: self.seen is 4 (read on line 3)" in finding.message
     assert "the outcome of `self.seen % 3 == 0` changed: self.seen is 5 (read on line 5)" in finding.message
-    assert (
-        "Or expect one compile for each outcome of the tests of `self.seen` on lines 3 and 5" in finding.hints
-    )
+    assert not any("xpect" in hint for hint in finding.hints)
 
 
 def test_relations_of_two_values_that_no_code_assigns_stay_two_findings() -> None:

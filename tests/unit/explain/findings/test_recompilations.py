@@ -611,3 +611,17 @@ def test_a_number_that_a_library_reads_is_a_finding_on_each_call_of_the_user() -
         again(later, location=inside, caller=(at(41, function="main"),), compile_id="0/2"),
     )
     assert [finding.span.line for finding in findings(report(recompiles=calls))] == [40, 41]
+
+
+def test_nothing_is_expected_of_a_value_for_which_there_is_a_step() -> None:
+    """After the step no compile is left for it, neither for None nor for each value."""
+    lines = {20: "def forward(self, x):", 21: "    if self.grid is None or self.grid != x.shape:",
+             22: "        self.grid = x.shape", 23: "    return x"}  # fmt: skip
+    born = (at(21, function="forward"),)
+    none = failed("self.grid was None, now (2, 3)", source="self.grid", cause=GuardCause.NONE, born=born)
+    other = failed("self.grid was (2, 3), now (4, 5)", source="self.grid", cause=GuardCause.VALUE, born=born)
+    given = report(recompiles=(again(none), again(other, compile_id="0/2")))
+    shown = findings(given, read_line=lambda _path, number: lines.get(number))
+    hints = [hint for item in shown if item.code == "FL201" for hint in item.hints]
+    assert hints[0].startswith("Run the `if` on line 21")
+    assert not any("xpect" in hint for hint in hints)

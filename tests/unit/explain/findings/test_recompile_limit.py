@@ -142,6 +142,13 @@ def test_what_grows_at_each_compile_has_no_bound_and_no_higher_limit() -> None:
         assert not any(hint.startswith("Expect one compile for each") for hint in finding.hints)
 
 
+def test_a_value_that_grows_is_expected_to_compile_up_to_the_limit() -> None:
+    finding = of_code(of_versions(5, cause=GuardCause.NUMBER, step=2), "FL201")
+    assert "Expect one compile for each value of `kind`, up to the recompile limit of 8 versions" in {
+        remedy.text for remedy in finding.remedies
+    }
+
+
 def test_values_that_change_apart_need_a_version_for_each_combination() -> None:
     def compiled(number: int, source: str, was: str, now: str) -> Recompile:
         failure = failed(

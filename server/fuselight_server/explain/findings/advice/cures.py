@@ -221,11 +221,13 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
 def is_of_plain_object(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether the guards of the versions show that a number is an attribute of an object that is not a module."""
     compiles = context.compiles_of(recompilation.function, recompilation.location)
-    sources = {guard.source for compiled in compiles for guard in compiled.guards}
+    guards = (guard for compiled in compiles for guard in compiled.guards)
+    sources = {_OF_METHOD.sub("self", guard.source) for guard in guards}
     owner = failure.source.rpartition(".")[0]
     return failure.source in sources and sources.isdisjoint(f"{owner}.{name}" for name in _OF_MODULES)
 
 
+_OF_METHOD = re.compile(r"^\w+\.__self__\b")
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 """Attributes of each module, in which torch looks for an attribute first."""
 _OF_CONTENT = re.compile(r"\blen\(|\.(?:size\(|shape\[)")

@@ -35,8 +35,8 @@ _ONE_FOR_EACH_OBJECT = (
     ),
     (
         "Give each object a torch.compile(..., isolate_recompiles=True) of its own (torch 2.13 or newer; a decorator "
-        "in the class is one for all objects), or call torch._dynamo.reset() between objects not used together: "
-        f"their versions then do not count against the same limit. reset() drops all compiled code. {NOT_TRIED}"
+        "in the class is one for all objects): their versions then do not count against the same limit. "
+        f"{NOT_TRIED}"
     ),
 )
 _KEEP_GRADIENTS = (
@@ -193,6 +193,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool) -> str | tuple[str
             "Expect one compile for each value of {result}, which the code computes",
         ),
         (failure.cause is GuardCause.DISPATCH, by_kind),
+        (failure.cause is GuardCause.NONE and failure.source.isidentifier(), _NONE_OR_GIVEN),
         (failure.cause is GuardCause.TRAINING and failure.source.isidentifier(), _EXPECTED[GuardCause.VALUE]),
         (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),
         (failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"), _KEEP_GRADIENTS),
@@ -214,6 +215,10 @@ _OF_HOOKS = re.compile(r"\b(?:pre-)?hook of \S+ was removed|\bthe number of \w+ 
 _HOOKS = (
     "Expect one compile with the hooks and one without: compiled code holds the hooks that the modules had. To compile "
     "once, register them before the first call, and keep them"
+)
+_NONE_OR_GIVEN = (
+    "Expect one compile for {value} as None, and one for each other kind of value: one in all, if each call passes the "
+    "same kind"
 )
 _STRING = re.compile(r"(?:None;)?['\"]")
 _NONE_OR_TEXT = "Expect one compile for {value} as None, and one for each string"

@@ -38,13 +38,16 @@ def in_total(
     """The texts, with what else decides the number of versions, or that no number of them is enough."""
     for text in texts:
         is_one_for_each = _ONE_FOR_EACH.match(text) is not None and failure.source
-        yield (is_one_for_each and _in_total(context, recompilation, failure)) or text
+        yield (is_one_for_each and _in_total(context, recompilation, failure, text)) or text
 
 
-def _in_total(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
+def _in_total(context: Context, recompilation: Recompile, failure: GuardFailure, text: str) -> str:
     stopped = stopped_at(context, recompilation.location)
-    growing = growing_with(context, stopped, recompilation)
-    if {failure.source, f"len({failure.source})"} & {*growing}:
+    growing = growing_with(context, stopped or recompilation, recompilation)
+    is_growing = not {failure.source, f"len({failure.source})"}.isdisjoint(growing)
+    if is_growing and stopped is None:
+        return f"{text}, up to the recompile limit of {limit_of(context, recompilation).number} versions"
+    if is_growing:
         listed, is_one = format_list(list(map(quoted, growing))), len(growing) == 1
         return (
             f"Keep what reads {listed} out of the compiled code{'' if is_one else ', all of them'}: "

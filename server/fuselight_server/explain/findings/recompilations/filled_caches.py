@@ -25,7 +25,8 @@ def of_filled_cache(context: Context, failure: GuardFailure) -> tuple[str, ...]:
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and node.lineno <= home.line <= (node.test.end_lineno or node.lineno):
             names = _attributes_set(node)
-            if failure.source in names and failure.source in _attributes_read(node.test):
+            is_read = failure.source in names and failure.source in _attributes_read(node.test)
+            if is_read and not _needs_the_call(tree, node):
                 shown = format_list([f"`{name}`" for name in names])
                 text = (
                     f"Run the `if` on line {node.lineno}, which sets {shown}, outside the compiled code, before the "
@@ -33,6 +34,16 @@ def of_filled_cache(context: Context, failure: GuardFailure) -> tuple[str, ...]:
                 )
                 return (text,)
     return ()
+
+
+def _needs_the_call(tree: ast.Module, branch: ast.If) -> bool:
+    """Whether an `if` returns a result, or reads an attribute that the function sets outside of it."""
+    inside = set(ast.walk(branch))
+    others = (node for node in ast.walk(tree) if node not in inside and isinstance(node, ast.Attribute))
+    stored = {ast.unparse(node) for node in others if isinstance(node.ctx, ast.Store)}
+    return any(isinstance(node, ast.Return) for node in inside) or not stored.isdisjoint(
+        _attributes_read(branch)
+    )
 
 
 def _attributes_set(node: ast.If) -> tuple[str, ...]:
@@ -49,5 +60,5 @@ def _attributes_set(node: ast.If) -> tuple[str, ...]:
     )
 
 
-def _attributes_read(test: ast.expr) -> set[str]:
+def _attributes_read(test: ast.AST) -> set[str]:
     return {ast.unparse(part) for part in ast.walk(test) if isinstance(part, ast.Attribute)}

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 
 from fuselight.shared.report import CallCure, GuardCause, GuardFailure, Recompile
-from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import best_first
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import Root, nearest
-from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.expected_versions import IN_THIS_RUN
 from fuselight_server.explain.findings.recompilations.own_state import (
     family_of,
-    names_of,
-    relation_sources,
-    state_step,
 )
 from fuselight_server.explain.findings.recompilations.recompilation_groups import argument_of, read_place
 from fuselight_server.explain.findings.recompilations.remedies import cures_of, later_remedies, remedies_of
 
 _MAX_EXPECTED = 2
+_NAME = re.compile("`[^`]+`")
 
 
 def remedies_of_group(
@@ -35,10 +32,7 @@ def remedies_of_group(
         texts = {remedy.text for remedy in first}
         later = (remedy for remedy in _of_later(context, group) if remedy.text not in texts)
         return _with_few_expectations(context, (*first, *later))
-    tests = advice(_tests_of_state(context, group))
-    return _with_few_expectations(
-        context, best_first(dict.fromkeys((*first, *itertools.chain(*others), *tests)))
-    )
+    return _with_few_expectations(context, best_first(dict.fromkeys((*first, *itertools.chain(*others)))))
 
 
 def _with_few_expectations(context: Context, remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
@@ -50,8 +44,15 @@ def _with_few_expectations(context: Context, remedies: Iterable[FindingRemedy]) 
     expected = [item for item in remedies if item.state is RemedyState.ADVICE and not item.is_step]
     known = [item for item in expected if not item.text.startswith(IN_THIS_RUN)]
     trials = (context.trials[item.cure] for item in remedies if item.state is RemedyState.TRIED and item.cure)
-    is_open = not any(item.is_step and item.state is not RemedyState.NOT_TRIED for item in remedies)
-    kept = [] if any(trial.leaves_one for trial in trials) else known[:_MAX_EXPECTED] or expected[:is_open]
+    steps = [item for item in remedies if item.is_step and item.state is not RemedyState.NOT_TRIED]
+    named = {name for item in steps if item.state is RemedyState.ADVICE for name in _NAME.findall(item.text)}
+    of_each = {frozenset(_NAME.findall(item.text)): item for item in reversed(known)}
+    others = [
+        item for names, item in of_each.items() if item.text.startswith("Or ") or named.isdisjoint(names)
+    ][::-1]
+    kept = [] if any(trial.leaves_one for trial in trials) else others[:_MAX_EXPECTED]
+    is_open = not known and all(item.text.startswith("Or ") for item in steps)
+    kept = kept or expected[:is_open]
     return tuple(item for item in remedies if item not in expected or item in kept)
 
 
@@ -83,26 +84,7 @@ def _of_other_values(context: Context, group: list[Root]) -> list[tuple[Root, Gu
 def _of_later(context: Context, group: list[Root]) -> tuple[FindingRemedy, ...]:
     """What to do about the first guard that failed in later recompilations only: it needs a change of its own."""
     first = next(iter(only_later(group)), None)
-    later = later_remedies(context, *first) if first is not None else ()
-    return (*later, *advice(_tests_of_state(context, group)))
-
-
-def _tests_of_state(context: Context, group: list[Root]) -> tuple[str, ...]:
-    """What to expect of a counter that several lines test, in words with the lines."""
-    lines: dict[int, None] = {}
-    names: dict[str, None] = {}
-    for root in group[1:] if state_step(context, group[0].recompile) is None else ():
-        at, failure = read_place(context, root.recompile)
-        if failure is not None and failure.cause is GuardCause.RELATION:
-            own = set(names_of(context, root.recompile, failure))
-            sources = [name for name in relation_sources(failure) if name.rpartition(".")[2] in own]
-            names |= dict.fromkeys(sources)
-            lines |= {at.line: None} if sources else {}
-    if not lines:
-        return ()
-    where = f"line{'s' if len(lines) > 1 else ''} {format_list([str(line) for line in sorted(lines)])}"
-    tested = format_list([quoted(name) for name in names])
-    return (f"Or expect one compile for each outcome of the tests of {tested} on {where}",)
+    return later_remedies(context, *first) if first is not None else ()
 
 
 def only_later(group: list[Root]) -> list[tuple[Recompile, GuardFailure]]:

@@ -233,7 +233,9 @@ def _of_rebuilt(
         for source in ([failure.source] if failure.source else relation_sources(failure))
         if _last_word(source) in names
     )
-    shown = format_list([quoted(name) for name in tensors]) if tensors else "the table"
+    if not tensors:
+        return None
+    shown = format_list([quoted(name) for name in tensors])
     they = "it is" if len(tensors) < 2 else "they are"  # noqa: PLR2004 - one or more
     text = (
         f"Create {shown} once, in __init__, for the greatest size that calls need: after the test on line "

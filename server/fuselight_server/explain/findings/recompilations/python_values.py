@@ -39,17 +39,26 @@ def outside_step(context: Context, failure: GuardFailure) -> tuple[str, ...]:
         results = [result for node in reads if (result := _result(node, parents)) is not None]
         uses = {use for result in results for use in _uses(result, parents)}
         texts = list(dict.fromkeys(map(ast.unparse, results)))
-        if not results or len(results) < len(reads) or Use.CONDITION in uses or "`" in "".join(texts):
+        if not results or len(results) < len(reads) or Use.INDEX in uses or "`" in "".join(texts):
+            continue
+        is_text, are_tests = (failure.was or "").startswith(("'", '"')), all(map(_is_test, results))
+        if (Use.LOOP in uses and not is_text) or (Use.CONDITION in uses and not are_tests):
             continue
         if Use.LOOP in uses:
             step = f"Make numbers of {quoted(name)} outside the compiled code, and pass them in as a tensor"
         else:
             shown = format_list([f"`{text}`" for text in texts])
             it = "it in as" if len(texts) == 1 else "them in, each as"
-            kind = _NUMBER if uses & _AS_NUMBER else "a tensor"
+            kind = "a bool" if Use.CONDITION in uses else _NUMBER if uses & _AS_NUMBER else "a tensor"
             step = f"Compute {shown} outside the compiled code, and pass {it} {kind}"
         return (f"{step}: compiled code then does not read {quoted(name)}. {NOT_TRIED}",)
     return ()
+
+
+def _is_test(result: ast.expr) -> bool:
+    """Whether a method of a string answers yes or no, as `startswith`."""
+    name = result.func.attr if isinstance(result, ast.Call) and isinstance(result.func, ast.Attribute) else ""
+    return name.startswith("is") or name in {"startswith", "endswith"}
 
 
 def _result(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.expr | None:
@@ -115,4 +124,4 @@ def _uses(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> Iterator[Use]:
             is_key = use is Use.INDEX and not isinstance(node, ast.ListComp)
             is_part = isinstance(node, ast.Subscript) and use is Use.LOOP
             is_called = isinstance(around, ast.Call) and around.func is part
-            yield Use.CONDITION if is_key or is_part or is_called else use
+            yield Use.INDEX if is_key or is_part or is_called else Use.OTHER if use is Use.INDEX else use

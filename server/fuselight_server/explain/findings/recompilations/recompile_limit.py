@@ -118,9 +118,9 @@ def growth_of(context: Context, stopped: Recompile | None) -> Growth | None:
     return next((growing[name] for name, *_ in _changes(stopped) if name in growing), None)
 
 
-def growing_with(context: Context, stopped: Recompile | None, recompilation: Recompile) -> tuple[str, ...]:
-    """The values, and the lengths, that differed in a recompilation and grew until the limit."""
-    growing = _growing(context, stopped) if stopped is not None else {}
+def growing_with(context: Context, last: Recompile, recompilation: Recompile) -> tuple[str, ...]:
+    """The values, and the lengths, that differed in a recompilation and grew at each compile of `last`'s function."""
+    growing = _growing(context, last)
     return tuple(dict.fromkeys(name for name, *_ in _changes(recompilation) if name in growing))
 
 

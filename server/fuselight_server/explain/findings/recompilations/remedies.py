@@ -84,7 +84,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
@@ -211,24 +211,13 @@ def remedies_of(
                 for known in out
             )
             out += () if is_known else (_named(item, remedies[0]),)
-    return _without_moot(context, dict.fromkeys(best_first(out)))
+    return tuple(_without_name(context, remedy) for remedy in dict.fromkeys(best_first(out)))
 
 
-def _without_moot(context: Context, remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The remedies; where a change leaves the first compile alone, no expectation and no name of one of the values."""
-    remedies = tuple(remedies)
-    whole = {
-        remedy.cure
-        for remedy in remedies
-        if remedy.state is RemedyState.TRIED
-        and remedy.cure is not None
-        and context.trials[remedy.cure].leaves_one
-    }
-    return tuple(
-        replace(remedy, about="") if remedy.cure in whole else remedy
-        for remedy in remedies
-        if not whole or remedy.state is not RemedyState.ADVICE
-    )
+def _without_name(context: Context, remedy: FindingRemedy) -> FindingRemedy:
+    """The remedy; one that leaves the first compile alone is for all of the values."""
+    trial = context.trials.get(remedy.cure) if remedy.cure and remedy.state is RemedyState.TRIED else None
+    return replace(remedy, about="") if trial is not None and trial.leaves_one else remedy
 
 
 def _is_of_same_set(shown: GuardFailure, other: GuardFailure) -> bool:

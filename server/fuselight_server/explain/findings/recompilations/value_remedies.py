@@ -9,7 +9,7 @@ import ast
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Recompile
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED, is_of_object
+from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
 from fuselight_server.explain.findings.common.source_tree import (
@@ -19,7 +19,6 @@ from fuselight_server.explain.findings.common.source_tree import (
 from fuselight_server.explain.findings.common.text import with_short_strings
 from fuselight_server.explain.findings.recompilations.expected_versions import in_total
 from fuselight_server.explain.findings.recompilations.python_values import outside_step
-from fuselight_server.explain.findings.recompilations.recompile_limit import isolates, limit_of
 
 _MAX_NAMED = 4
 """Strings that are listed."""
@@ -82,27 +81,13 @@ def _is_text(failure: GuardFailure) -> bool:
 
 
 def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """A string selects something: what it selects can be passed in its place."""
-    is_of_each = (
-        is_of_object(failure) and bool(recompilation.entries) and recompilation.entries[0].other_object
-    )
+    """What code makes of a string can be passed in its place; else each string is expected to compile."""
     strings = _strings(context, recompilation, failure)
     each = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
     (expected,) = in_total(context, recompilation, failure, (each,))
     outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
     first = next(iter(outside_step(context, failure)), expected)
-    if not is_of_each:
-        return (first, *([outside] if first == expected and len(strings) >= _MANY else []))
-    limit = limit_of(context, recompilation)
-    isolated = (
-        "Or compile each object with torch.compile(..., isolate_recompiles=True): its versions then do not count "
-        f"against the recompile limit of the others. {NOT_TRIED}"
-    )
-    return (
-        first,
-        *([isolated] if isolates(context) else []),
-        (f"Or raise {limit.name}{limit.owner} to the number of strings, each of which needs its own compile"),
-    )
+    return (first, *([outside] if first == expected and len(strings) >= _MANY else []))
 
 
 def _strings(context: Context, recompilation: Recompile, failure: GuardFailure) -> list[str]:

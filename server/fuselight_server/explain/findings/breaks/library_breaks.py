@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Break, Location
 from fuselight_server.explain.findings.breaks.branch_advice import BRANCH_IDS
 
@@ -37,65 +38,19 @@ class _Known:
     what: LibraryBreak
 
 
-_DDP = "torch/nn/parallel/distributed.py"
-_DDP_CODE = LibraryBreak(
-    "code of DistributedDataParallel is not traced",
-    "DistributedDataParallel's own code runs in eager mode by design. The module in it is compiled separately.",
-    is_information=True,
-)
-_DDP_OF_NOTHING = LibraryBreak(
-    "code of DistributedDataParallel is not traced, and nothing in it is compiled",
-    "DistributedDataParallel's own code runs in eager mode by design. torch then compiles the module in it, unless its "
-    "class is torch's own, as nn.Sequential: here it compiled nothing.",
-    ("Compile the module before it is wrapped: DistributedDataParallel(torch.compile(module))",),
-)
-_KNOWN = (
-    _Known(
-        "functools.py",
-        r"\b__get__\b(?s:.*)RLock",
-        LibraryBreak(
-            "`functools.cached_property` takes a lock when it is read for the first time",
-            "Python before 3.12 computes the property under a lock, which torch does not trace. Later reads take the "
-            "value that is kept in the object.",
-            (
-                "Read the property once before the first call of the compiled code, or set the attribute in __init__",
-            ),
-        ),
-    ),
-    _Known(
-        "torch/optim/lr_scheduler.py",
-        r"\.step\b",
-        LibraryBreak(
-            "the learning rate scheduler wraps `optimizer.step`, which torch does not trace",
-            "torch skips the wrapper that counts the steps for the scheduler. The optimizer's step in it is compiled "
-            "separately.",
-            is_information=True,
-        ),
-    ),
-    _Known(
-        _DDP,
-        r"_broadcast_coalesced|_sync_buffers|_sync_module_buffers",
-        LibraryBreak(
-            "DistributedDataParallel broadcasts the buffers here, with `_broadcast_coalesced`",
-            "The call is not traced. It copies the buffers of the first process, as those of a BatchNorm, to all "
-            "others before the forward pass.",
-            (
-                (
-                    "Create it with DistributedDataParallel(..., forward_sync_buffers=False), in an older torch "
-                    "broadcast_buffers=False, if no buffer has to be the same in all processes"
-                ),
-                "Or compile model.module, without DistributedDataParallel, for an evaluation",
-            ),
-        ),
-    ),
-    _Known(
-        _DDP,
-        r"set_runtime_stats_and_log|\bLogger\b|_DDPSink|_rebuild_buckets|prepare_for_",
-        _DDP_CODE,
-    ),
-    # It is wrapped, so that torch names the file of the wrapper.
-    _Known("torch/_compile.py", r"DistributedDataParallel\.", _DDP_CODE),
-)
+@dataclass(frozen=True)
+class _LibraryTexts:
+    """Of breaks in libraries."""
+
+    known: tuple[_Known, ...]
+    ddp_of_nothing: LibraryBreak
+    """For code of DistributedDataParallel in whose module nothing is compiled."""
+    calls: dict[str, tuple[str, ...]]
+    """By the file of the branch: what to call instead."""
+
+
+_TEXTS = read_table(_LibraryTexts, __file__)
+_OF_DDP = next(known.what for known in _TEXTS.known if known.path == "torch/_compile.py")
 _OUTSIDE = (
     (
         "Make this call outside the compiled code and pass in its result: the code that breaks the graph is a "
@@ -117,19 +72,6 @@ _OUTSIDE_OF_NO_FILE = (
 _LOGGING = "/logging/__init__.py"
 _METHODS = frozenset({"critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"})
 """Methods of a logger."""
-_VALIDATION = (
-    "Create the distribution with validate_args=False, which removes the check of the arguments",
-    "Or create it outside the compiled code",
-)
-_CALLS = {
-    "torch/nn/init.py": ("Draw the values outside the compiled function and pass them in",),
-    "torch/distributions/": _VALIDATION,
-    "torch/nn/utils/clip_grad.py": (
-        "Pass error_if_nonfinite=False, and check the norm that it returns after the call",
-    ),
-    "torch/amp/grad_scaler.py": ("Call scaler.step() and scaler.update() outside the compiled code",),
-}
-"""By the file of the branch: what to call instead."""
 
 
 def library_break(graph_break: Break, broke: Location, *, has_graphs: bool = True) -> LibraryBreak | None:
@@ -139,11 +81,11 @@ def library_break(graph_break: Break, broke: Location, *, has_graphs: bool = Tru
     """
     paths = [place.path for place in graph_break.stack]
     texts = f"{broke.function} {graph_break.explanation} {graph_break.context}"
-    for known in _KNOWN:
+    for known in _TEXTS.known:
         if not _names(known.path, paths, texts):
             continue
         if re.search(known.name, texts) is not None:
-            return _DDP_OF_NOTHING if known.what is _DDP_CODE and not has_graphs else known.what
+            return _TEXTS.ddp_of_nothing if known.what == _OF_DDP and not has_graphs else known.what
     return None
 
 
@@ -179,7 +121,7 @@ def _log_outside(method: str) -> tuple[str, ...]:
 def instead_of_branch(broke: Location) -> tuple[str, ...]:
     """What to call in the place of a library's function that branches on data."""
     path = _posix(broke.path)
-    return next((hints for folder, hints in _CALLS.items() if folder in path), _outside(broke))
+    return next((hints for folder, hints in _TEXTS.calls.items() if folder in path), _outside(broke))
 
 
 def is_without_file(path: str) -> bool:

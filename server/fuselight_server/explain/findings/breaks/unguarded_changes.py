@@ -8,90 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Location, UnseenChange, UnseenKind
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common.context import Context, span_of
 
-_RESET = "torch._dynamo.reset() after it, which drops all compiled code"
 _EAGER_CALLS = (
     "Or make the calls that need the hook in eager mode, as in `with torch.compiler.set_stance('force_eager'):`: the "
     "hook is removed again, so that other calls run without it"
 )
-_HINTS = {
-    UnseenKind.HOOK: (
-        (
-            "Set torch._dynamo.config.skip_nnmodule_hook_guards = False before the first call: torch then compiles "
-            "again for hooks that are registered later, and checks the hooks of each module in each call"
-        ),
-        "Or register it before the first call",
-    ),
-    UnseenKind.GLOBAL_HOOK: (f"Register it before the first call, or call {_RESET}",),
-    UnseenKind.METHOD: (
-        f"Replace it before the first call, or call {_RESET}",
-        "Or replace it in the object, as in `model.forward = ...`: torch has guards on the attributes of objects",
-    ),
-    UnseenKind.VARIABLE: (
-        "Read it outside the compiled function, and pass the value in",
-        "Or set it before the first call, and read it as `os.environ[...]`: torch then has a guard on it",
-    ),
-    UnseenKind.KEY: (
-        "Look the entry up outside the compiled function, and pass it in",
-        "Or use keys that torch has guards on: for a member of an enum, its `.name` or `.value`",
-    ),
-    UnseenKind.IDENTITY: (
-        "Compare what torch has guards on: a number, a string or a flag of the objects, as in `a.name == b.name`",
-        "Or compare outside the compiled function, and pass the outcome in",
-    ),
-}
+
+
+@dataclass(frozen=True)
+class _ChangeTexts:
+    """Of changes, by their kind."""
+
+    hints: dict[str, tuple[str, ...]]
+    lost: dict[str, tuple[str, str, tuple[str, ...]]]
+    """What compiled code does, what eager mode does, and what to do."""
+
+
+_TEXTS = read_table(_ChangeTexts, __file__)
 _COMPILED_FOR = {
     UnseenKind.KEY: "compiled for the first one",
     UnseenKind.IDENTITY: "compiled for two objects",
 }
-_NO_CODE = (
-    "In eager mode this line {eager} {what}. torch follows the change while it compiles, but generates no code that "
-    "makes it, and reports nothing."
-)
-_OUTSIDE = "Or make the change outside the compiled code"
-_LOST = {
-    UnseenKind.LOST_ADDITION: (
-        "adds nothing to",
-        _NO_CODE.replace("{eager}", "adds to"),
-        (
-            "Use a dict in the place of {what}, as in `seen[key] = None`: torch generates code for that",
-            _OUTSIDE,
-        ),
-    ),
-    UnseenKind.LOST_REMOVAL: (
-        "removes nothing from",
-        _NO_CODE.replace("{eager}", "removes from"),
-        ("Use a dict in the place of {what}, and `pop(key, None)`: torch generates code for that", _OUTSIDE),
-    ),
-    UnseenKind.LOST_ORDER: (
-        "keeps the order of",
-        _NO_CODE.replace("{eager}", "changes the order of"),
-        (
-            (
-                "Take the value out and put it in again, as in `cache[key] = cache.pop(key)`: torch generates code for "
-                "that"
-            ),
-            _OUTSIDE,
-        ),
-    ),
-    UnseenKind.LOST_DRAW: (
-        "draws the same numbers in each call from",
-        (
-            "In eager mode this line draws the next numbers of {what}. Compiled code begins each call with the state "
-            "that {what} had at the compile, and leaves it after the draws of that one call."
-        ),
-        (
-            "Draw from {what} outside the compiled code, and pass the number in",
-            "Or call the functions of the module, as in `random.random()`: compiled code draws their next numbers",
-        ),
-    ),
-}
-"""By the kind: what compiled code does, what eager mode does, and what to do."""
 
 
 def unseen_findings(context: Context) -> Iterator[Finding]:
@@ -107,7 +51,7 @@ def unseen_findings(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, group: list[UnseenChange]) -> Finding:
     change, home = group[0], _home(context, group[0])
-    if change.kind in _LOST:
+    if change.kind in _TEXTS.lost:
         return _lost(context, group, home)
     functions = format_list(dict.fromkeys(f"`{item.function}`" for item in group))
     title, text = _words(
@@ -131,7 +75,7 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
 
 def _hints(group: list[UnseenChange]) -> tuple[str, ...]:
     """What to do; a hook that only some calls need cannot be there from the first call on."""
-    hints = _HINTS[group[0].kind]
+    hints = _TEXTS.hints[group[0].kind]
     if any(change.is_removed for change in group):
         return (*hints[:-1], _EAGER_CALLS if hints[1:] else _EAGER_CALLS.replace("Or make", "Make"))
     return hints
@@ -141,7 +85,7 @@ def _lost(context: Context, group: list[UnseenChange], home: Location | None) ->
     """The finding of a line that changes a container or a generator in eager mode alone."""
     change, functions = group[0], format_list(dict.fromkeys(f"`{item.function}`" for item in group))
     what = format_list(dict.fromkeys(f"`{item.what}`" for item in group))
-    compiled, text, hints = _LOST[change.kind]
+    compiled, text, hints = _TEXTS.lost[change.kind]
     return context.finding(
         "FL205",
         f"compiled code of {functions} {compiled} {what}",

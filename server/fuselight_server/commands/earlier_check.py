@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.check import try_advice
 from fuselight_server.commands.known_fixes import keep_verified, target_of
-from fuselight_server.commands.targets import kept_captures
 from fuselight_server.execution.runs.kept_answers import KeptAnswers
-from fuselight_server.explain.findings.common.context import TRIALS
 from fuselight_server.fixes.verification.cure_trials import TrialBudget
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.kept_captures import KeptCaptures
-    from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
 
@@ -31,16 +28,11 @@ class EarlierCheck:
     """The captures that checks keep of the targets of one command."""
 
     def __init__(self, captures: KeptCaptures | None, tries: float | None = 0.0) -> None:
-        """`tries`: as in `analyze`."""
+        """`captures`: None where texts are given that no file has; `tries`: as in `analyze`."""
         self._captures = captures
         self._budget = TrialBudget(tries)
         self._keys: dict[tuple[str, str], str] = {}
         """By file and name of a target, the key of its capture."""
-
-    @classmethod
-    def of(cls, options: CommandOptions, tries: float | None = 0.0) -> EarlierCheck:
-        """Those of the command's interpreter; none where texts are given that no file has."""
-        return cls(None if options.texts else kept_captures(options), tries)
 
     async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         """The report of a target with the trials of its cures: it is run, and tried, as far as no check has done so.
@@ -49,14 +41,9 @@ class EarlierCheck:
         """
         request, captures = target_run.request, self._captures
         known = captures.answer(request) if captures is not None else None
-        if known is not None:
-            first = known.report
-        else:
-            first = await target_run.run_report(captures.recording(request) if captures is not None else None)
-        # Why an earlier check could not try more holds until somebody asks for all.
-        is_over = known is not None and any(problem.stage == TRIALS for problem in first.problems)
-        is_tried = is_over and self._budget.share is not None
-        report = first if is_tried else await try_advice(target_run, first, self._budget, outcome)
+        asked = captures.recording(request) if captures is not None else request
+        first = known.report if known is not None else await target_run.run_report(asked)
+        report = await try_advice(target_run, first, self._budget, outcome)
         key = known.key if known is not None else ""
         if captures is not None and known is None and target_run.worker.hello is not None:
             key = captures.keep_capture(request, report, target_run.worker.hello.packages)

@@ -26,7 +26,7 @@ from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.targets import TargetRun, readings_of, report_each
+from fuselight_server.commands.targets import TargetRun, kept_captures, readings_of, report_each
 from fuselight_server.explain.findings.priority import Priority
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
@@ -148,7 +148,7 @@ async def fix(
             on_verdict=on_verdict,
             texts=options.texts,
             notify=options.notify,
-            earlier=EarlierCheck.of(options, tries),
+            earlier=EarlierCheck(None if options.texts else kept_captures(options), tries),
         )
         checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(
@@ -336,23 +336,17 @@ class FixedFiles:
             if any(self._is_same(finding, other) for other in listed):
                 continue
             listed.append(finding)
-            tried = [
-                of_attempt(attempt)
+            attempts = (
+                attempt
                 for attempt in self.attempts
                 if self._is_same(finding, attempt.as_read or attempt.finding)
-            ]
-            passed = {(fix.kind, fix.text) for fix in tried if fix.state is RemedyState.VERIFIED}
-            tried = [
-                fix
-                for fix in tried
-                if fix.state is RemedyState.VERIFIED or (fix.kind, fix.text) not in passed
-            ]
+            )
+            tried = sorted(map(of_attempt, attempts), key=lambda fix: fix.state is RemedyState.VERIFIED)
             refused = (
                 of_refusal(item.refusal) for item in self.refusals if self._is_same(finding, item.finding)
             )
-            known = {(fix.kind, fix.text) for fix in tried}
-            others = (fix for fix in fixes if (fix.kind, fix.text) not in known)
-            yield with_fixes(finding, (*tried, *refused, *others))
+            known = {(fix.kind, fix.text): fix for fix in (*fixes, *tried)}  # what was verified counts
+            yield with_fixes(finding, (*known.values(), *refused))
 
     def _is_same(self, finding: Finding, other: Finding) -> bool:
         """Whether two findings are one, of a target or of a program and a part of it."""

@@ -54,11 +54,7 @@ async def fix_part(
     return await token.run(fixer.fix(target, report, asked))
 
 
-_NOT_IN_A_PART = NOT_REACHED + "calls of {} that are repeated alone, in which the finding does not occur"
-_HELPS = (
-    "it helps ({}), but its results are compared on calls of {} that are repeated alone, in which the finding does "
-    "not occur"
-)
+_NOT_IN_A_PART = "calls of {} that are repeated alone, in which the finding does not occur"
 
 
 def program_attempts(
@@ -76,13 +72,14 @@ def program_attempts(
         for remedy in fixer.candidates(finding, report)
     }
     names = dict.fromkeys(part.request.target.name for part, _ in parts)
-    words = format_list([f"`{name}`" for name in names])
+    words = _NOT_IN_A_PART.format(format_list([f"`{name}`" for name in names]))
 
     def refused(finding: Finding, remedy: Remedy) -> Attempt:
         """What a trial has shown of all calls counts for the list of the finding."""
         helps = helping_trial(finding, remedy)
-        known = _HELPS.format(helps.counts, words) if helps else refused_in_a_trial(finding, remedy)
-        why = known or _NOT_IN_A_PART.format(words)
+        known = f"it helps ({helps.counts}), but its results are compared on {words}" if helps else ""
+        known = known or refused_in_a_trial(finding, remedy)
+        why = known or f"{NOT_REACHED}{words}"
         return Attempt(*(finding, finding.span.line, remedy, FixStatus.REFUSED, why), is_of_trial=bool(known))
 
     attempts = {

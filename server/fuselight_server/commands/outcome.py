@@ -75,12 +75,6 @@ class CheckOutcome:
         self.unchanged[report.target.path, report.target.name] = capture.captured_at
         self.capture_keys[report.target.path, report.target.name] = capture.key
 
-    def untried(self, finding: Finding) -> int:
-        """How many changes the finding names, if no trial of any of them is known; else 0."""
-        changes = {part for cure in finding.cures for part in cure.changes}
-        tried = (part for report in self.reports for trial in report.trials for part in trial.cure.changes)
-        return 0 if not changes.isdisjoint(tried) else len(changes)
-
     def capture_key(self, report: Report) -> str:
         """The key of the capture that is kept of the report; empty if there is none."""
         return self.capture_keys.get((report.target.path, report.target.name), "")

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.report import CallCure, CureKind, CureTrial, Problem, Report
+from fuselight.shared.report import CallCure, CureKind, CureTrial, Report
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.commands import earlier_check
 from fuselight_server.commands.earlier_check import EarlierCheck
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings
-from fuselight_server.explain.findings.common.context import TRIALS
 from tests.support.reports import at, broken, report
 
 CAPTURED = report(breaks=(broken(at(21)),))
@@ -81,10 +80,8 @@ def test_what_no_check_has_tried_is_tried_and_kept(monkeypatch: pytest.MonkeyPat
     assert not captures.kept, "all of it was known"
 
 
-def test_nothing_is_tried_unasked_nor_again_where_a_check_could_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_tried_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reported(monkeypatch, Captures(), 0.0)[0].trials == ()
-    over = replace(CAPTURED, problems=(Problem(TRIALS, "cures", "it compiled something else"),))
-    assert [reported(monkeypatch, Captures(over), tries)[0].trials for tries in (0.3, None)] == [(), (TRIAL,)]
 
 
 def test_verdicts_of_two_files_with_a_target_of_one_name_are_kept_apart(

@@ -191,9 +191,10 @@ def test_verdicts_of_two_columns_are_kept_apart() -> None:
 def test_what_fix_has_verified_is_read_again_as_it_was() -> None:
     kept: list[str] = []
     answers: Any = SimpleNamespace(remember=lambda _path, text, *_: kept.append(text))
-    entry = of_attempt(passed(FINDING))
-    keep_verified(answers, "key", FINDING, (entry,))
-    assert decode(tuple[FindingRemedy, ...], json.loads(kept[0])) == (entry,)
+    tried = replace(entry_of(cure(CureKind.DYNAMIC, value="True")), cure=None)
+    entries = (of_attempt(passed(FINDING)), tried)
+    keep_verified(answers, "key", FINDING, entries)
+    assert decode(tuple[FindingRemedy, ...], json.loads(kept[0])) == entries
 
 
 def test_a_change_that_trials_name_for_two_values_is_listed_once() -> None:

@@ -35,7 +35,8 @@ def print_first(
     if first is None:
         if outcome.needs_no_change:
             words = NO_KNOWN_CHANGE if outcome.recompiles_repeatedly else NO_CHANGE
-            if words == NO_KNOWN_CHANGE and any(map(outcome.untried, outcome.findings)):
+            is_tried = any(report.trials for report in outcome.reports)
+            if words == NO_KNOWN_CHANGE and not is_tried and any(item.cures for item in outcome.findings):
                 words = with_options(NOT_TRIED)
             terminal.print((words, "bold"), "\n")
         return

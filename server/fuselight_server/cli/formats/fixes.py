@@ -6,12 +6,13 @@ Invariant: each remedy that was considered has one row, which says what became o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fuselight_server.base.diff_text import name_in
-from fuselight_server.base.finding import Finding
+from fuselight_server.base.finding import Finding, by_place
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.option_names import with_options
 from fuselight_server.base.remedies import RemedyState, advised
@@ -24,6 +25,7 @@ from fuselight_server.commands.sources import shown_path
 
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@@": "cyan", "-": "red", "+": "green"}
 _HEADER = ("place", "code", "fix", "result", "why")
+_STATUS = _HEADER.index("result")
 
 
 def print_diff(outcome: FixOutcome, terminal: Terminal) -> None:
@@ -53,17 +55,17 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
     """Print which line to fix first, a table of the attempts, and how many there are of each result."""
     print_first(outcome.checked, terminal, outcome.verified_fix)
     attempts = outcome.attempts
-    if attempts:
-        terminal.print_table([_HEADER, *map(_row, attempts)], left_columns=len(_HEADER))
-    for note in dict.fromkeys(_notes(attempts)):
+    rows = list(dict.fromkeys(map(_row, attempts)))  # two findings of a line may have the same
+    if rows:
+        terminal.print_table([_HEADER, *rows], left_columns=len(_HEADER))
+    for note in dict.fromkeys(note for attempt in attempts for note in attempt.notes):
         terminal.print(f"note: {note}")
-    totals = [
-        f"{number} {status.value}"
-        for status in FixStatus
-        if (number := sum(attempt.status is status for attempt in attempts))
-    ]
-    if attempts:
-        terminal.print((f"{format_count(len(attempts), 'fix', 'fixes')}: {format_list(totals)}.", "bold"))
+    counted = Counter(row[_STATUS] for row in rows)
+    totals = [f"{counted[status.value]} {status.value}" for status in FixStatus if counted[status.value]]
+    if rows:
+        several = sum(attempt.has_passed for attempt in attempts) > 1
+        on_top = " Each is counted on top of those above it." if several else ""
+        terminal.print((f"{format_count(len(rows), 'fix', 'fixes')}: {format_list(totals)}.{on_top}", "bold"))
     elif outcome.checked.reports or not outcome.checked.problems:  # else what went wrong says it
         terminal.print(("No fix.", "bold"))
     for refused in dict.fromkeys(refusal.words for refusal in outcome.refusals):
@@ -79,14 +81,6 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         )
     for note in _diff_notes(outcome) if diff_shown else ():
         terminal.print(f"note: {note}")
-
-
-def _notes(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """What was not compared, and what the counts are of."""
-    for attempt in attempts:
-        yield from attempt.notes
-    if sum(attempt.has_passed for attempt in attempts) > 1:
-        yield "the counts of each fix are those on top of the fixes above it"
 
 
 def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
@@ -110,7 +104,7 @@ def _advice(outcome: FixOutcome) -> Iterator[str]:
     A fix that a trial has shown to help, and that was not verified here, is one of them. What is only to be expected
     is said once all changes were tried.
     """
-    for finding in outcome.findings:
+    for finding in sorted(outcome.findings, key=by_place):
         tried = [remedy for remedy in finding.remedies if remedy.state is RemedyState.TRIED]
         others = [remedy for remedy in finding.remedies if not remedy.is_fix]
         is_open = any(remedy.is_pending for remedy in others)
@@ -132,9 +126,8 @@ def _why(attempt: Attempt) -> str:
     """`3 -> 1 graphs, same results`, or the other count that falls, and what the fix uncovers."""
     if attempt.graphs is None or attempt.status not in {FixStatus.PASSED, FixStatus.WRITTEN}:
         return attempt.why
-    before, after = attempt.graphs
-    graphs = f"{before} -> {format_count(after, 'graph')}"
-    effect = attempt.effect.replace("→", "->") if attempt.effect and after >= before else graphs
+    shown = attempt.effect or "{} → {} graphs".format(*attempt.graphs)
+    effect = shown.replace("→", "->").replace("-> 1 graphs", "-> 1 graph")
     return ", ".join(filter(None, (effect, attempt.why, attempt.next_words)))
 
 

@@ -25,7 +25,8 @@ _FIXED = frozenset({"FL301", "FL302"})
 """A size or a number is a constant of the compiled code: how often that compiles is what counts."""
 _FULLGRAPH_BREAK = "FL404"
 _RECOMPILED = "FL201"
-_AS_OFTEN = "the calls that are repeated compile as often as before"
+STILL_THERE = "the finding is still there"
+AS_OFTEN = "the calls that are repeated compile as often as before"
 _COMMENT = "FL503"
 """An ignore comment silences nothing any more: that is what a fix is for."""
 
@@ -36,8 +37,6 @@ class FindingChanges:
 
     why: str = ""
     """Why they refuse the remedy; empty if they do not."""
-    is_left: bool = False
-    """Whether that is because its own finding is as it was."""
     next: tuple[Finding, ...] = ()
     """Findings of the new text that the remedy uncovers."""
 
@@ -63,16 +62,14 @@ def finding_changes(
         match = _match(finding, old, left, progress.lines)
         is_there = match is not None and _is_on_a_line_of([old.span], match, progress.lines)
         if match is not None and old == finding and is_there and not (is_tried or _is_reduced(old, match)):
-            return FindingChanges(
-                _AS_OFTEN if old.code == _RECOMPILED else "the finding is still there", is_left=True
-            )
+            return FindingChanges(AS_OFTEN if old.code == _RECOMPILED else STILL_THERE)
         if match is not None:
             left.remove(match)
         elif old != finding:
             gone.append(old)
     new = [other for other in left if _counts(other, progress) and not _has_old_words(other, gone, progress)]
     if finding.code == _RECOMPILED and not (is_tried or progress.recompiles_less):
-        return FindingChanges(_AS_OFTEN, is_left=True)  # for another cause, which failed with this one
+        return FindingChanges(AS_OFTEN)  # for another cause, which failed with this one
     uncovered = uncovered_findings(new, progress, moves_break=moves_break)
     caused = next((other for other in new if other not in uncovered), None)
     if caused is not None:

@@ -102,20 +102,13 @@ def helping_trial(finding: Finding, remedy: Remedy) -> FindingRemedy | None:
 
 
 def refused_in_a_trial(finding: Finding, remedy: Remedy) -> str:
-    """Why a trial of the change that a fix makes has refused it, on all calls of the run; else empty.
-
-    What helps together with other changes is refused by its verification alone.
-    """
+    """Why a trial has refused the change that a fix makes, unless that helps together with others; else empty."""
     fix = of_candidate(remedy)
     same = next((entry for entry in finding.remedies if _is_same_change(entry, fix)), None)
-    if same is None or same.cure is None or _join(same, fix).state is not RemedyState.REFUSED:
+    if same is None or _join(same, fix).state is not RemedyState.REFUSED:
         return ""
-    joint = (
-        entry.cure
-        for entry in finding.remedies
-        if entry.state is RemedyState.TRIED and entry.cure is not None and entry.cure.also
-    )
-    return "" if any(same.cure in cure.changes for cure in joint) else same.why
+    tried = (entry.cure for entry in finding.remedies if entry.state is RemedyState.TRIED and entry.cure)
+    return "" if any(same.cure in cure.changes for cure in tried) else same.why
 
 
 def _is_same_change(remedy: FindingRemedy, fix: FindingRemedy) -> bool:

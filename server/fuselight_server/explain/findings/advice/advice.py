@@ -197,7 +197,7 @@ def _left(trial: CureTrial) -> tuple[int, ...]:
 
     What takes away a `dynamic=False` comes before all else: it is the cause.
     """
-    return (not _is_of_static(trial.cure), trial.breaks, trial.after, trial.compiles, -trial.operators)
+    return (int(not _is_of_static(trial.cure)), trial.breaks, trial.after, trial.compiles, -trial.operators)
 
 
 def _is_of_static(cure: CallCure) -> bool:

@@ -10,42 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Report
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import place_of, shares
 
-_WORDS = {
-    "numel/rnumel mismatch (reduce)": "both reduce, but over tensors of different sizes",
-    "numel/rnumel mismatch (non-reduce)": "they run over different numbers of elements",
-    "numel/rnumel mismatch prologue": "they run over different numbers of elements",
-    "nodes numel": "they run over different numbers of elements",
-    "tiling mismatch": "they go through memory in different orders",
-    "invalid tiling for reduction": "the reduction cannot be tiled as the other one goes through memory",
-    "memory deps did not match": "the second reads what the first writes in another order or with other indices",
-    "intermediate nodes between": "something that runs between them needs the first and is needed by the second",
-    "node1 must go before node2": "the first must be done as a whole before the second begins",
-    "node2 is extern or nop": "the second is a library's kernel, into which nothing can be fused",
-    "node1 is extern": "the first is a library's kernel, into which nothing can be fused",
-    "node1 is nop": "the first computes nothing",
-    "template epilogue not satisfied": "the matrix multiplication is a library's, or takes no such epilogue",
-    "node1's triton kernel doesn't support epilogue": "the first one's Triton kernel takes no epilogue",
-    "prologue fusion will not": "to fuse it into the matrix multiplication's input would read no less memory",
-    "template prologue": "the matrix multiplication's template cannot take this as its input",
-    "prologue fusion": "the matrix multiplication's template cannot take this as its input",
-    "device mismatch": "they run on different devices",
-    "fusion for buffer explicit disabled": "fusion is turned off for this tensor",
-    "register spilling": "the fused kernel would need more registers than there are",
-    "Split scan cannot fuse": "a scan over a long dimension runs in parts and cannot be fused with a reduction",
-    "candidate ": "one of them is a foreach operator, which fuses with its like only",
-    "foreach do not have same length": "their lists of tensors have different lengths",
-    "node1 and node2 uses different buf layouts": "their tensors are laid out differently",
-    "grouped node": "it was grouped with others, and stays with those alone",
-    "no shared data": "they share no data: fusing them would save no memory traffic",
-    "not enough shared": "they share too little data: fusing them would save next to no memory traffic",
-    "exceeds max fusion": "the fused kernel would hold more operators than Inductor allows",
-    "fusion will increase peak memory": "fused, they would need more memory at once",
-    "will create cycle": "fused, they would wait for each other",
-}
+_WORDS = read_table(dict[str, str], __file__)
 """Torch's words, by how they begin, in ours."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from fuselight.shared.codec import read_table
+
 _MAIN = re.compile(r'\n+if __name__ == "__main__":\n.*\Z', re.DOTALL)
 _NEEDS = ("\ndef get_args(", "\ndef benchmark_compiled_module(args")
 _OWN = re.compile(r"torch\.ops\.higher_order\.triton_kernel_wrapper_(mutation|functional)\(")
@@ -17,79 +19,8 @@ _ONE_GRID = re.compile(r"grid = \[\([^()]*\)\], tma_descriptor_metadata = \{\},"
 """How a launch is written of a kernel of the user's that has one configuration."""
 _HELD = re.compile(r"\bself\.(\w+)")
 """A tensor that the graph holds: the wrapper makes one, too, under the same name."""
-_OWN_KERNEL = '''
-
-def own_kernel(*, kernel_idx, constant_args_idx, grid, tma_descriptor_metadata, kwargs):
-    """Launch the user's Triton kernel as the wrapper does; the graph knows only its number."""
-    for kernel in list(globals().values()):
-        if getattr(kernel, "custom_kernel", False):
-            signature, constants = kernel.triton_meta["signature"], kernel.triton_meta["constants"]
-            given = {name: kwargs[name] for name in constants if name in kwargs}
-            if set(signature) == set(kwargs) and given == {name: constants[name] for name in given}:
-                names = [name for name, kind in signature.items() if kind != "constexpr"]
-                stream = torch._C._cuda_getCurrentRawStream(0)
-                return kernel.run(*(kwargs[name] for name in names), *grid[0], stream=stream)
-    raise RuntimeError(f"no kernel takes {', '.join(kwargs)}")
-'''
-_CHECK = '''
-
-def check(args):
-    """Compare the kernels with the captured graph, run operator by operator. Returns whether they agree."""
-
-    def run(function, seed=0):
-        """The results of a function, followed by its inputs, which it may have changed."""
-        copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in args]
-        torch.manual_seed(seed)
-        with torch.no_grad():
-            return [*function(list(copies)), *copies]
-
-    expected = run(lambda inputs: captured_graph(sys.modules[__name__], *inputs))
-    given = run(call)
-    names = [f"output {index}" for index in range(len(given) - len(args))]
-    names += [f"input {index}, written in place" for index in range(len(args))]
-    before = [None] * (len(given) - len(args)) + list(args)
-    others = None
-    agree = True
-    for index, (name, mine, theirs) in enumerate(zip(names, given, expected)):
-        if not isinstance(mine, torch.Tensor) or not isinstance(theirs, torch.Tensor) or mine.numel() == 0:
-            continue
-        if before[index] is not None and torch.equal(theirs, before[index]):
-            continue  # the graph does not change it; kernels may reuse the memory of an input that is dead
-        close, words = compared(mine, theirs)
-        if not close and RANDOM:
-            others = run(call, seed=1) if others is None else others
-            if not compared(mine, others[index])[0]:
-                print(f"{name}: not compared: it is random, and the kernels draw other numbers")
-                continue
-        agree = agree and close
-        print(f"{name}: {'agrees' if close else 'DIFFERS'}, {words}")
-    return agree
-
-
-def compared(mine, theirs):
-    """Whether two tensors agree, and by how much in words. Infinities and NaN must be in the same positions."""
-    if mine.shape != theirs.shape:
-        return False, f"of shape {tuple(mine.shape)} and not {tuple(theirs.shape)}"
-    wide = torch.complex128 if mine.is_complex() else torch.float64
-    tolerance = 1e-3 if mine.dtype in (torch.float32, torch.float64) else 2e-2
-    mine, theirs = mine.to(wide), theirs.to(wide)
-    finite = mine.isfinite() & theirs.isfinite()
-    same = bool((finite | (mine == theirs) | (mine.isnan() & theirs.isnan())).all())
-    count = int(finite.sum())
-    difference = (mine - theirs)[finite].abs().max().item() if count else 0.0
-    scale = theirs[finite].abs().max().item() if count else 0.0
-    words = f"by {difference:.3g} at most, of values up to {scale:.3g}"
-    if count < mine.numel():
-        words += f"; {mine.numel() - count} of {mine.numel()} are not finite"
-    return same and difference <= tolerance * scale + 1e-5, words
-
-
-if __name__ == "__main__":
-    arguments = get_args()
-    agreed = check(arguments)
-    benchmark_compiled_module(arguments)  # prints seconds for one call
-    raise SystemExit(0 if agreed else "the kernels and the captured graph give different results")
-'''
+_PARTS = {name: "\n".join(lines) for name, lines in read_table(dict[str, tuple[str, ...]], __file__).items()}
+"""What is added to a wrapper: `check`, and `own_kernel` where the graph launches kernels of the user's."""
 _HELP = '''\
 import sys
 
@@ -127,6 +58,6 @@ def standalone(wrapper: str, aten: str | None, name: str = "script.py") -> str:
     graph = aten.strip().replace("def forward(", "def captured_graph(", 1)
     body = _MAIN.sub("", wrapper)
     if _OWN.search(graph):
-        graph, body = _OWN.sub("own_kernel(", graph), f"{body}\n{_OWN_KERNEL}"
+        graph, body = _OWN.sub("own_kernel(", graph), f"{body}\n{_PARTS['own_kernel']}"
     random = f"RANDOM = {_DRAWS.search(graph) is not None}  # whether the graph draws random numbers"
-    return f"{help_}\n{body}\n\n\n{random}\n\n\n{graph}\n{_CHECK}"
+    return f"{help_}\n{body}\n\n\n{random}\n\n\n{graph}\n{_PARTS['check']}"

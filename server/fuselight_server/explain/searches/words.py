@@ -5,6 +5,7 @@ Invariant: a knob that this version does not know is shown by its name, never le
 
 from __future__ import annotations
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.configurations import EAGER
 from fuselight.shared.report import (
     Knob,
@@ -30,31 +31,7 @@ from fuselight_server.explain.searches.measurements import (
     over_eager,
 )
 
-LABELS = {
-    "attention_cudnn": "attention with cuDNN",
-    "attention_efficient": "memory-efficient attention",
-    "attention_flash": "FlashAttention",
-    "attention_math": "attention as matrix multiplications",
-    "bf16": "bfloat16",
-    "blocks": "repeated block",
-    "channels_last": "channels last",
-    "concat_linear": "combined linear layers",
-    "conv_as_matmul": "convolutions as matrix multiplications",
-    "cpp_gemm": "C++ matrix multiplications",
-    "cpp_wrapper": "C++ wrapper",
-    "cuda_graphs": "CUDA graphs",
-    "dynamic_sizes": "dynamic sizes",
-    "fixed_modules": "unchecked modules",
-    "fixes": "verified fixes",
-    "force_layout": "channels-last convolutions",
-    "gemm_autotune": "max-autotune of the longest",
-    "gemm_autotune_tma": "max-autotune with TMA",
-    "memory_bound_matmul": "thin matrix multiplications",
-    "optimizer": "optimizer's step",
-    "pointwise_autotune": "pointwise autotuning",
-    "static_sizes": "static sizes",
-    "tf32": "TF32",
-}
+LABELS = read_table(dict[str, str], __file__)
 """Names of knobs as people read them, where that is not the name with blanks."""
 _MEANINGS = {knob.name: knob.about for knob in KNOBS}
 

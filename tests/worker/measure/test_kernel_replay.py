@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import operator
 import types
@@ -286,6 +287,22 @@ def test_a_part_of_a_reduction_is_judged_by_its_result() -> None:
     unread = summed_in_parts(64.0)
     unread.launches[2] = ("buf1",)
     assert replay_kernels([unread]).replay.unjudged == {"of no operator": 1}
+
+
+@pytest.mark.parametrize(("total", "judged"), [(64.0, 2), (60.0, 1)])
+def test_a_part_that_its_own_kernel_alone_reads_is_judged_by_what_that_kernel_makes_of_it(
+    total: float, judged: int
+) -> None:
+    """As the sum of squares of a norm, which a C++ kernel keeps in a buffer until it has the root of the mean."""
+    graph = summed_in_parts(total)
+    graph.buffers["buf1"] = dataclasses.replace(graph.buffers["buf1"], kernel="cpp_fused_sum_0", launch=1)
+    graph.launches = {1: ("buf0", "buf1")}
+    replay = replay_kernels([graph]).replay
+    assert (replay.kernel, replay.judged) == ("" if judged == 2 else "cpp_fused_sum_0", judged)
+    graph.launches[2] = ("buf0",)
+    assert replay_kernels([graph]).replay.judged == 1, (
+        "what else reads it has no result that shows it to be right"
+    )
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.01])

@@ -116,7 +116,8 @@ def _by_kernel(graph: LoweredGraph) -> Iterator[list[RecordedBuffer]]:
 def _with_parts(graph: LoweredGraph, verdicts: dict[str, _Judged]) -> Iterator[_Judged]:
     """The verdicts, with those on parts of results, as the sums of a reduction that two kernels make.
 
-    A part is right if what the next kernel makes of it is: that is compared with operators that know of no part.
+    A part is right if what the next kernel makes of it is, or its own kernel where no other one reads it: that is
+    compared with operators that know of no part.
     """
     written: dict[int, list[str]] = {}
     for buffer in graph.buffers.values():
@@ -125,9 +126,11 @@ def _with_parts(graph: LoweredGraph, verdicts: dict[str, _Judged]) -> Iterator[_
 
     def reads(name: str) -> Iterator[list[_Judged]]:
         first = graph.buffers[name].launch
-        for launch, names in graph.launches.items():
-            if launch > first and name in names:
-                yield [verdicts[other] for other in written.get(launch, ()) if other != name]
+        readers = [launch for launch, names in graph.launches.items() if launch >= first and name in names]
+        for launch in [
+            launch for launch in readers if launch > first
+        ] or readers:  # else its own kernel alone
+            yield [verdicts[other] for other in written.get(launch, ()) if other != name]
 
     for name, judged in reversed(verdicts.items()):
         if judged.why != _NO_OPERATOR:

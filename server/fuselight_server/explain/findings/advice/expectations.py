@@ -29,15 +29,8 @@ _FREEZE = (
 NOT_TRIED = "This change of the code cannot be tried here"
 """What advice says that needs other code, which no trial can write."""
 _ONE_FOR_EACH_OBJECT = (
-    (
-        "Expect one compile for each such object: all objects with this function share its compiled versions, and this "
-        "one has other sizes or parts"
-    ),
-    (
-        "Give each object a torch.compile(..., isolate_recompiles=True) of its own (torch 2.13 or newer; a decorator "
-        "in the class is one for all objects): their versions then do not count against the same limit. "
-        f"{NOT_TRIED}"
-    ),
+    "Expect one compile for each such object: all objects with this function share its compiled versions, and this one "
+    "has other sizes or parts"
 )
 _KEEP_GRADIENTS = (
     "Keep the gradient's tensor between the steps: zero_grad(set_to_none=False), or set it to zero in place. It then "
@@ -60,15 +53,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.NONE: "Expect one compile for {value} as None, and one for each other kind of value",
     GuardCause.TYPE: "Expect one compile for each type of {value}",
     GuardCause.CLASS: (
-        (
-            "Call torch._dynamo.reset() before each new object, so that compiled versions of earlier classes do not "
-            "count against the recompile limit. All compiled code is dropped: what is called again is compiled again"
-        ),
-        (
-            "Or compile each object with isolate_recompiles=True (torch 2.13 or newer): each then has a limit of its "
-            f"own, and shares no compiled code. {NOT_TRIED}"
-        ),
-        "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
+        "Define the class once, outside the function: objects of the same sizes and values then share compiled code"
     ),
     GuardCause.LENGTH: "Expect one compile for each length of {value}",
     GuardCause.KEYS: "Expect one compile for each difference in the {parts} of {value} that the code reads",
@@ -94,13 +79,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Set the attribute in __init__, to a value that no call replaces, as a table of the greatest length: where a "
         "call makes another one, each size of it still compiles"
     ),
-    GuardCause.WRAPPED: (
-        "Expect one compile for each function that this wrapper is around",
-        (
-            "Or compile each with isolate_recompiles=True (torch 2.13 or newer): each function then has compiled "
-            f"versions and a recompile limit of its own. {NOT_TRIED}"
-        ),
-    ),
+    GuardCause.WRAPPED: "Expect one compile for each function that this wrapper is around",
     GuardCause.BACKEND: "Compile once, with one backend, mode and set of options, and keep the result",
     GuardCause.DELETED: (
         "Keep the object that the compiled code refers to alive, instead of creating a new one for each call"

@@ -37,18 +37,18 @@ def take_in(cure: CallCure) -> bool:
 
     Raises CureError as `leave_out` does.
     """
-    found = [
+    marked = [
         (owner, name, value)
         for owner, name, value in _members()
         if getattr(_plain(value), "__qualname__", "") == cure.value
         and getattr(_plain(value), "_torchdynamo_disable", False)
         and inspect.isfunction(getattr(_plain(value), "__wrapped__", None))
     ]
-    for owner, name, value in found:
+    for owner, name, value in marked:
         kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
         wrapped = _plain(value).__wrapped__
         setattr(owner, name, kind(wrapped) if kind is not None else wrapped)
-    if not found:
+    if not marked:
         raise CureError("no module and no class has the function by its name")
     return True
 

@@ -380,3 +380,21 @@ def test_torchs_texts_are_whole_sentences_with_readable_names() -> None:
     assert "pybind11_detail" not in finding.message
     assert "(e.g.\n" not in finding.message
     assert "(e.g. _warnings.warn) or a third-party" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "held"),
+    [
+        ("assert not x.isnan().any(), 'nan'", "~x.isnan().any()"),
+        ("assert not (x > 3), 'nan'", "~(x > 3)"),
+        ("assert x.isfinite().all(), 'nan'", "x.isfinite().all()"),
+        ("if not x.isfinite().all():\n    raise ValueError('nan')", "x.isfinite().all()"),
+        ("if x.isnan().any():\n    raise ValueError('nan')", "~x.isnan().any()"),
+        ("assert not (x.any() and keep), 'nan'", "condition"),
+        ("assert (not x.any()) == keep, 'nan'", "condition"),
+    ],
+)
+def test_an_assert_of_the_graph_gets_a_tensor_and_no_bool(statement: str, held: str) -> None:
+    condition = statement.partition("assert ")[2].partition(", '")[0] or statement[3:].partition(":")[0]
+    finding = finding_of(f"{statement}\nreturn x", condition)
+    assert f'torch._assert_async({held}, "nan")' in finding.hints[0]

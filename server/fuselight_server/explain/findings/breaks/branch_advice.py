@@ -450,12 +450,12 @@ def _assertion(node: ast.AST) -> str:
     """The assert of the graph in the place of the statement, with its own condition where that is short."""
     message, must_hold = '"message"', "condition"
     if isinstance(node, ast.Assert):
-        must_hold, message = _short(node.test) or must_hold, _constant(node.msg) or message
+        must_hold, message = _as_tensor(node.test) or must_hold, _constant(node.msg) or message
     elif isinstance(node, ast.If):
         is_positive = not isinstance(node.body[-1], ast.Raise)
         raised = node.orelse[-1] if is_positive else node.body[-1]
         argument = _first_argument(raised)
-        must_hold = (_short(node.test) if is_positive else _negated(node.test)) or must_hold
+        must_hold = (_as_tensor(node.test) if is_positive else _negated(node.test)) or must_hold
         message = _constant(argument) or message
     return f"torch._assert_async({must_hold}, {message})"
 
@@ -465,9 +465,16 @@ def _first_argument(statement: ast.stmt) -> ast.expr | None:
     return exception.args[0] if isinstance(exception, ast.Call) and exception.args else None
 
 
+def _as_tensor(test: ast.expr) -> str:
+    """The condition as code whose value is a tensor: `not` makes a bool of one, and breaks the graph again."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _negated(test.operand) if _short(test.operand) else ""
+    return _short(test)
+
+
 def _negated(test: ast.expr) -> str:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _short(test.operand)
+        return _as_tensor(test.operand)
     text = _short(test)
     if not text:
         return "~condition"
@@ -476,7 +483,7 @@ def _negated(test: ast.expr) -> str:
 
 def _short(test: ast.expr) -> str:
     """The condition as code; empty for a long one, and for one that is not a single tensor."""
-    if any(isinstance(node, (ast.BoolOp, ast.IfExp)) for node in ast.walk(test)):
+    if any(isinstance(node, (ast.BoolOp, ast.IfExp, ast.Not)) for node in ast.walk(test)):
         return ""
     text = ast.unparse(test)
     return text if len(text) <= _LONGEST_CONDITION else ""

@@ -39,6 +39,7 @@ _CALL = f"Make this call {_OUTSIDE}, and pass in what the code needs of its resu
 _NOT_UNDER_MODE = (
     f"Enter the mode {_OUTSIDE}, around a call that is not compiled: torch compiles nothing in it"
 )
+_COUNTED = f"Make a fixed number of iterations, and select with a mask, or keep the loop {_OUTSIDE}"
 _NAMED_BY_CONTEXT = frozenset({"GB0007", "GB0008"})
 _QUALNAME = re.compile(r"qualname: ([^\s,]{1,80}),")
 _UNTRACED = frozenset({"GB0007", "GB0008", "GB0147", "GB9193"})
@@ -115,6 +116,8 @@ def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
     if function := pythons_function(gb_id, explanation):
         step = _CLOCK if _CLOCKS.match(function) else _CALL
         step = _STEPS["GB0059"] if function == "warnings.warn" else step
+    if gb_id == "GB0059" and "`range`" in explanation:
+        step = _COUNTED
     if gb_id == "GB0142" and _DISPATCH_MODE.search(explanation):
         step = _NOT_UNDER_MODE
     if gb_id == "GB9493" and "'__iter__'" in explanation:

@@ -294,12 +294,12 @@ class FixedFiles:
 
     def _list(self, report: Report, others: Sequence[Report]) -> list[Finding]:
         """The findings of a report, which are listed with the fixes that they may have."""
-        found = list(filter(self._asked.takes, self.fixer.findings(report)))
-        for finding in found:
+        listed = list(filter(self._asked.takes, self.fixer.findings(report)))
+        for finding in listed:
             known = self.fixer.rewrites(finding, report, others)
             fixes = (*map(of_candidate, known.remedies), *map(of_refusal, known.refused))
             self._findings.setdefault(finding, fixes)
-        return found
+        return listed
 
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""

@@ -16,6 +16,7 @@ import pickle
 import random
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,6 +42,7 @@ from fuselight.worker.live.call_traits import (
     output_traits,
     unused_gradients,
 )
+from fuselight.worker.live.number_changes import number_changes, without_durations
 from fuselight.worker.live.output_objects import OutputObjects
 from fuselight.worker.live.reachable import ReachableState
 from fuselight.worker.live.rounding import (
@@ -192,16 +194,20 @@ def record_call(
     error: Exception | None = None
     for stream in streams:
         stream.start()
+    start = time.perf_counter()
     try:
         with recorded_constants() if compiled else contextlib.nullcontext():
             outputs = make()
     except Exception as raised:  # noqa: BLE001 - user code may raise anything, which is an effect like any other
         error, outputs = raised, None
     finally:
+        seconds = time.perf_counter() - start
         stdout, stderr = (stream.stop() for stream in streams)
         if hooks is not None:
             hooks.stop()
     tensors, words = reachable.changes()
+    words = without_durations(words, seconds, names)
+    numbers = without_durations(number_changes(before, dict(_numbers(prepared, names))), seconds, names)
     for name, value in (*attributes.changed(), *tensors) if error is None else ():
         collector.add_value(f"{name}{CHANGED}", value)
     objects = OutputObjects(outputs)
@@ -213,7 +219,7 @@ def record_call(
         raised=type(error).__name__ if error is not None else "",
         message=first_line(getattr(error, "inner_exception", error))[:_SHOWN] if error is not None else "",
         random=random_digests(),
-        numbers={**_changed(before, dict(_numbers(prepared, names))), **counts},
+        numbers={**numbers, **counts},
         reached={**words, **dict.fromkeys((f"{name}{CHANGED}" for name, _ in tensors), "")},
         traits=output_traits(prepared, outputs),
         described=objects.texts,
@@ -539,21 +545,6 @@ def _number_in(tensor: torch.Tensor) -> object:
     """The number of a tensor without dimensions in the memory of the CPU; else None."""
     is_number = tensor.dim() == 0 and tensor.device.type == "cpu" and not tensor.is_complex()
     return tensor.detach().item() if is_number and type(tensor) is torch.Tensor else None
-
-
-def _changed(before: Mapping[str, float | str], after: Mapping[str, float | str]) -> dict[str, str]:
-    """How each number changed: as a difference, because a global goes on from call to call."""
-    return {
-        name: _change(before.get(name), value)
-        for name, value in after.items()
-        if name not in before or before[name] != value
-    }
-
-
-def _change(before: float | str | None, after: float | str) -> str:
-    if isinstance(before, (int, float)) and isinstance(after, (int, float)):
-        return f"{after - before:+g}"
-    return repr(after)[:_SHOWN]
 
 
 def _number_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:

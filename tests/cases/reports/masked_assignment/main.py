@@ -9,7 +9,7 @@ def gate(ratio, temperature):
 
 @torch.compile(backend="aot_eager")
 def policy_loss(logp, old_logp, advantages, mask):
-# info: [FL101] "the rest of `policy_loss`, from line 20 on, is not compiled: torch cannot resume it after a graph break"
+# info: [FL101] "the rest of `policy_loss`, from line 19 on, is not compiled: torch cannot resume it after a graph break"
     ratio = (logp - old_logp).exp()
     loss = torch.empty_like(ratio)
     positive = (advantages > 0).unsqueeze(-1).expand_as(ratio)

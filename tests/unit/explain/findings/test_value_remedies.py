@@ -236,6 +236,7 @@ def test_a_string_that_selects_nothing_lists_what_it_was() -> None:
         ("return x * len(mode) + self.norm(mode)", ""),
         ("return x * 2 if mode.startswith('t') else x", "Compute `mode.startswith('t')`"),
         ("return x * 2 if len(mode) > 4 else x", ""),
+        ("mode.clear()\nreturn x * len(mode)", ""),
         ("for layer in self.layers:\n    x = layer(x) if mode == 'train' else x\nreturn x", ""),
         ("for layer in self.layers[mode]:\n    x = layer(x)\nreturn self.last[mode](x)", ""),
         ("for layer in self.pick(mode):\n    x = layer(x)\nreturn x", ""),

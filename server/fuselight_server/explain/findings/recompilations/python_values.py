@@ -123,5 +123,5 @@ def _uses(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> Iterator[Use]:
             use = use_of(part, parents)
             is_key = use is Use.INDEX and not isinstance(node, ast.ListComp)
             is_part = isinstance(node, ast.Subscript) and use is Use.LOOP
-            is_called = isinstance(around, ast.Call) and around.func is part
+            is_called = isinstance(around, ast.Expr) or (isinstance(around, ast.Call) and around.func is part)
             yield Use.INDEX if is_key or is_part or is_called else Use.OTHER if use is Use.INDEX else use

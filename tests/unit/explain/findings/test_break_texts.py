@@ -483,18 +483,3 @@ def test_a_loop_over_a_number_of_a_tensor_is_no_call_to_leave_out(name: str, ste
     )
     (finding,) = findings(report(breaks=(broken(at(30), gb="GB0059", explanation=explanation),)))
     assert finding.hints[0].startswith(step)
-
-
-@pytest.mark.parametrize(
-    ("code", "title"),
-    [
-        ("math.sqrt(t)", "a number is needed that is known only when the graph runs"),
-        ("t.item()", "`.item()` converts a tensor to a Python number"),
-        ("int(t)", "`int()` converts a tensor to a Python number"),
-    ],
-)
-def test_a_line_that_converts_nothing_itself_is_not_said_to_call_item(code: str, title: str) -> None:
-    place = at(3, (4, 4 + len(code)), function="step")
-    given = report(breaks=(broken(place, gb="GB0124", explanation=""),))
-    (finding,) = findings(given, read_line=lambda _path, _line: f"    {code}")
-    assert finding.title == f"graph break: {title}"

@@ -88,6 +88,7 @@ def test_code_without_a_file_is_no_library(path: str) -> None:
         ("    loss = x.sum().item()", ".item()"),
         ("    loss = float(x.sum())", "float()"),
         ("    size = int(x.sum())", "int()"),
+        ("    loss = floatify(x.sum())", ".item()"),
     ],
 )
 def test_a_conversion_has_the_name_that_the_code_has_for_it(line: str, named: str) -> None:

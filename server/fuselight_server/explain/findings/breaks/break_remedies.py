@@ -167,7 +167,6 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
 
 _SUBSCRIPT = re.compile(r"[\w.]+\[[\w.:, -]+\]")
 _INDEX_TITLE = "the index of a list or dict is a tensor, whose value is needed"
-_NUMBER_TITLE = "a number is needed that is known only when the graph runs"
 _CONVERSION = re.compile(r"(?<![\w.])(float|int|bool)\(")
 
 
@@ -181,13 +180,7 @@ def _with_conversion(context: Context, broke: Location, title: str) -> str:
     if _SUBSCRIPT.fullmatch(text):
         return _INDEX_TITLE
     called = _CONVERSION.search(text)
-    return (
-        title.replace(".item()", f"{called[1]}()", 1)
-        if called is not None
-        else _NUMBER_TITLE
-        if text
-        else title
-    )
+    return title.replace(".item()", f"{called[1]}()", 1) if called is not None else title
 
 
 def _is_statement(context: Context, graph_break: Break) -> bool:

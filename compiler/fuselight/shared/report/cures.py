@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, replace
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.place import LineNumber
 
-_PARTS = 3
-"""Of the place of a function: its file, its `def` line and its last line."""
-
 
 class CureKind(str, enum.Enum):
     """What a cure changes."""
@@ -103,11 +100,10 @@ class CallCure:
     @property
     def left_out(self) -> tuple[str, int, int]:
         """File, first and last line of the function that it leaves out of compiled code; lines 0 if it leaves none."""
-        parts = self.value.rsplit(":", 2) if self.kind is CureKind.OUTSIDE else ()
-        path, *lines = (
-            parts if len(parts) == _PARTS and all(map(str.isdecimal, parts[1:])) else ("", "0", "0")
-        )
-        return path, int(lines[0]), int(lines[1])
+        path, _, first = self.value.rpartition(":")[0].rpartition(":")
+        last = self.value.rpartition(":")[2]
+        is_place = self.kind is CureKind.OUTSIDE and first.isdecimal() and last.isdecimal()
+        return (path, int(first), int(last)) if is_place else ("", 0, 0)
 
     @property
     def settings(self) -> dict[str, object]:

@@ -49,7 +49,7 @@ def test_a_list_is_added_to_outside_only_if_no_compiled_function_reads_it(
     )
     (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
     assert finding.hints[0].startswith(
-        "Keep a fixed number of elements in `cache.parts` and `cache.names`: the code"
+        "Keep a fixed number of elements in `cache.parts` and `cache.names`. The code"
     )
     moved = "Or return what is added, and add it to `cache.parts` and `cache.names` outside the compiled code"
     assert (moved in finding.hints) is is_moved

@@ -12,7 +12,6 @@ from fuselight.shared.report import (
     Compile,
     CureKind,
     CureTrial,
-    Guard,
     GuardCause,
     Outcome,
     Problem,
@@ -44,18 +43,25 @@ def test_a_change_that_was_not_tried_is_counted_and_no_advice() -> None:
     )
 
 
+HINT = " (HINT: torch.compile considers integer attributes of the nn.Module to be static.)"
+
+
 @pytest.mark.parametrize(
-    ("sources", "is_module"), [(("self.limit",), False), (("self.limit", "self._modules"), True)]
+    ("reason", "is_tried"),
+    [
+        (f"0/0: self.limit == 2{HINT}", True),
+        (f"0/0: fn.__self__.limit == 2{HINT}", True),
+        ("0/0: self.limit == 2  # x = x * self.limit", False),
+        ("0/0: fn.__self__.limit == 2  # x = x * self.limit", False),
+        ("0/0: tensor 'x' size mismatch at index 0", True),
+    ],
 )
-def test_the_setting_for_integers_of_modules_is_tried_for_modules_alone(
-    sources: tuple[str, ...], *, is_module: bool
+def test_the_setting_for_integers_of_modules_is_tried_unless_torch_names_a_plain_object(
+    reason: str, *, is_tried: bool
 ) -> None:
-    """torch looks for an attribute of a module among its parameters, buffers and modules, too, and guards on them."""
-    guards = tuple(Guard("CONSTANT_MATCH", source, ()) for source in sources)
-    compiled = Compile("0/0", 0, Outcome.COMPILED, guards=guards, guard_count=len(guards))
-    given = report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(number()),))
+    given = report(frames=(WHOLE,), recompiles=(again(number(), reasons=(reason,)),))
     (finding,) = (item for item in findings(given) if item.code == "FL201")
-    assert any(cure.kind is CureKind.SETTING for cure in finding.cures) is is_module
+    assert any(cure.kind is CureKind.SETTING for cure in finding.cures) is is_tried
 
 
 def test_what_torch_made_dynamic_is_not_the_cause_beside_a_value_that_stays_fixed() -> None:

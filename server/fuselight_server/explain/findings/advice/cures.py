@@ -219,17 +219,15 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
 
 
 def is_of_plain_object(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
-    """Whether the guards of the versions show that a number is an attribute of an object that is not a module."""
-    compiles = context.compiles_of(recompilation.function, recompilation.location)
-    guards = (guard for compiled in compiles for guard in compiled.guards)
-    sources = {_OF_METHOD.sub("self", guard.source) for guard in guards}
-    owner = failure.source.rpartition(".")[0]
-    return failure.source in sources and sources.isdisjoint(f"{owner}.{name}" for name in _OF_MODULES)
+    """Whether torch names the guard of a number without the hint that it adds to one of a module's attribute."""
+    again = (item for item in context.report.recompiles if item.location == recompilation.location)
+    reasons = (_OF_METHOD.sub("self", line) for item in again for line in item.reasons)
+    named = [line for line in reasons if f" {failure.source} == " in line]
+    return bool(named) and not any(_OF_MODULE in line for line in named)
 
 
-_OF_METHOD = re.compile(r"^\w+\.__self__\b")
-_OF_MODULES = ("_parameters", "_buffers", "_modules")
-"""Attributes of each module, in which torch looks for an attribute first."""
+_OF_METHOD = re.compile(r"\b\w+\.__self__\b")
+_OF_MODULE = "attributes of the nn.Module"
 _OF_CONTENT = re.compile(r"\blen\(|\.(?:size\(|shape\[)")
 """How a number is named that is the size of an object: no setting for numbers concerns it."""
 

@@ -43,18 +43,17 @@ def growing_container(context: Context, recompilation: Recompile, failure: Guard
     names = [failure.source, *(item.source for item in others if _only_adds(context, item))]
     grown = format_list([quoted(name) for name in names])
     trees = list(_traced_trees(context, failure))
-    tensors = "tensors" if len(names) > 1 else "one tensor"
-    instead = (
-        f", or {tensors} of a fixed size in {'their' if len(names) > 1 else 'its'} place, written in place, as "
-        "with index_copy_() at a position that is a tensor"
-        if all(_is_joined(trees, name) for name in names)
-        else ""
-    )
     them = "them" if len(names) > 1 else "it"
-    fixed = (
-        f"Keep a fixed number of elements in {grown}{instead}: the code adds to {them} in each call, and each length "
-        f"compiles, up to the recompile limit. {NOT_TRIED}"
-    )
+    is_joined = all(_is_joined(trees, name) for name in names)
+    step = f"Keep a fixed number of elements in {grown}"
+    if is_joined:
+        step = (
+            f"Keep one tensor in place of {'each of ' if len(names) > 1 else ''}{grown}, which torch.cat makes longer "
+            "in each call: torch makes that size dynamic. Or keep one of a fixed size, and write in place, as with "
+            "index_copy_() at a position that is a tensor"
+        )
+    grows = f"The code adds to {them} in each call, and each length compiles, up to the recompile limit"
+    fixed = f"{step}. {grows}. {NOT_TRIED}"
     if any(_reads(tree, name) for tree in trees for name in names):
         return (fixed,)
     return (fixed, f"Or return what is added, and add it to {grown} outside the compiled code")
@@ -62,13 +61,14 @@ def growing_container(context: Context, recompilation: Recompile, failure: Guard
 
 def _traced_trees(context: Context, failure: GuardFailure) -> Iterator[ast.Module]:
     """The functions of the user's that compiled code ran operators of, and the one that reads the container."""
-    lines = (
+    stacks = (
         stack for item in context.report.compiles if item.graph is not None for stack in item.graph.lines
     )
     places = (
-        place for stack in (failure.born, *lines) for place in stack if context.is_user_file(place.path)
+        place for stack in (failure.born, *stacks) for place in stack if context.is_user_file(place.path)
     )
-    for place in {(place.path, place.function): place for place in places}.values():
+    lines = {(place.path, place.line): place for place in places}.values()
+    for place in {context.def_above(place) or place: place for place in lines}.values():
         tree = tree_around(context, place)
         if tree is not None:
             yield tree
@@ -76,10 +76,19 @@ def _traced_trees(context: Context, failure: GuardFailure) -> Iterator[ast.Modul
 
 def _uses(tree: ast.Module, name: str) -> Iterator[ast.expr]:
     """The expressions of a function that are a container, by the last part of its name."""
-    last = name.rpartition(".")[2]
+    last = _last(name)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node).rpartition(".")[2] == last:
+        if isinstance(node, _NAMES) and _last(ast.unparse(node)) == last:
             yield node
+
+
+def _last(name: str) -> str:
+    """The last part of a name: code knows `caches[0]['k']` as `cache['k']`."""
+    key = _KEY.search(name)
+    return name.rpartition(".")[2] if key is None else key[0]
+
+
+_KEY = re.compile(r"\['[^'\[\]]*'\]$")
 
 
 def _is_joined(trees: list[ast.Module], name: str) -> bool:
@@ -100,7 +109,7 @@ def is_read(context: Context, failure: GuardFailure) -> bool:
 
 def _reads(tree: ast.Module, name: str, known: frozenset[str] = frozenset()) -> bool:
     """Whether a function reads a container, by its name or by a name that it assigns it to, without those `known`."""
-    last, changing = name.rpartition(".")[2], set[ast.AST]()
+    last, changing = _last(name), set[ast.AST]()
     known |= {last}
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -110,7 +119,7 @@ def _reads(tree: ast.Module, name: str, known: frozenset[str] = frozenset()) -> 
             changing.add(node.value)
         elif isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets):
             aliases = [ast.unparse(target) for target in node.targets]
-            is_same = ast.unparse(node.value).rpartition(".")[2] in known
+            is_same = _last(ast.unparse(node.value)) in known
             if is_same and not any(_reads(tree, alias, known) for alias in aliases if alias not in known):
                 changing |= {node.value, *node.targets}
     return any(use not in changing for use in _uses(tree, name))
@@ -260,18 +269,18 @@ def _only_adds(context: Context, failure: GuardFailure) -> bool:
     tree = tree_around(context, read) if read is not None else None
     if read is None or tree is None or is_of_context_manager(context, read):
         return False
-    name = failure.source.rpartition(".")[2]
+    name = _last(failure.source)
     called = {
         node.func.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and ast.unparse(node.func.value).rpartition(".")[2] == name
+        and _last(ast.unparse(node.func.value)) == name
     }
     is_changed = any(
         isinstance(node, _NAMES)
         and isinstance(node.ctx, (ast.Store, ast.Del))
-        and ast.unparse(node.value if isinstance(node, ast.Subscript) else node).rpartition(".")[2] == name
+        and name in {_last(ast.unparse(part)) for part in (node, getattr(node, "value", node))}
         for node in ast.walk(tree)
     )
     adds = not called.isdisjoint(_ADDING) and called.isdisjoint(_REMOVING)

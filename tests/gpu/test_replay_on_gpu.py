@@ -140,7 +140,7 @@ def _environment(caches: Path) -> dict[str, str]:
     """Of a process with caches of its own."""
     return {
         **os.environ,
-        "PYTHONPATH": str(ROOT / "compiler"),
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "compiler"), str(ROOT))),
         "TORCHINDUCTOR_CACHE_DIR": str(caches),
         "TRITON_CACHE_DIR": str(caches / "triton"),
     }

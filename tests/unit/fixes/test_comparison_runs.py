@@ -50,6 +50,14 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @pytest.mark.asyncio
+async def test_a_program_of_which_no_call_is_known_is_not_said_to_fail(tmp_path: Path) -> None:
+    unknown = report(failures=(Failure(Culprit.USER, "inputs", "the `__main__` block is a whole program"),))
+    runs = ComparisonRuns(FixedTexts(lambda _path: TEXT), str(tmp_path), inductor=False, case_seconds=20.0)
+    verdict = compare_calls(CHANGE, await runs.verified(AnsweringTarget(lambda _request: unknown), CHANGE))
+    assert verdict.words == "it cannot be verified: the `__main__` block is a whole program"
+
+
+@pytest.mark.asyncio
 async def test_a_run_of_the_old_text_that_ends_early_is_named_and_made_again_for_the_next_change(
     tmp_path: Path,
 ) -> None:

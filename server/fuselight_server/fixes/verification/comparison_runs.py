@@ -93,8 +93,12 @@ class ComparisonRuns:
         folder, recorded = await self._results(target, before, is_special=is_special)
         verification = recorded.verification
         if verification is None:
-            why = recorded.failures[0].message if recorded.failures else "it gave no results"
-            refused = Verification(refused=f"the text without the fix fails: {why}")
+            failure = next(iter(recorded.failures), None)
+            why = f"the text without the fix fails: {failure.message if failure else 'it gave no results'}"
+            is_program = (
+                failure is not None and failure.kind == "inputs"
+            )  # which runs, but no call of it is known
+            refused = Verification(refused=failure.message if failure and is_program else why)
             return dataclasses.replace(recorded, failures=(), verification=refused)
         if verification.refused:
             return dataclasses.replace(recorded, failures=())

@@ -625,3 +625,23 @@ def test_nothing_is_expected_of_a_value_for_which_there_is_a_step() -> None:
     hints = [hint for item in shown if item.code == "FL201" for hint in item.hints]
     assert hints[0].startswith("Run the `if` on line 21")
     assert not any("xpect" in hint for hint in hints)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_grown"),
+    [
+        ("cache['k'].append(x)", True),
+        ("self.caches[0][name].append(x)", True),
+        ("cache['v'].append(x)", False),
+        ("cache['k'] = [x]", False),
+    ],
+)
+def test_a_list_that_is_an_entry_of_a_dict_is_known_by_its_key(line: str, *, is_grown: bool) -> None:
+    lines = dict(enumerate(("    def forward(self, x, cache, name):", "\n", f"        {line}"), 20))
+    changed = (
+        failed(f"len({source}) was {n}, now {n + 1}", source=source, cause=GuardCause.LENGTH)
+        for n, source in enumerate(["self.caches[0]['k']"] * 3)
+    )
+    facts = report(recompiles=tuple(again(item, compile_id=f"0/{n}") for n, item in enumerate(changed, 1)))
+    (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+    assert finding.hints[0].startswith("Keep a fixed number of elements in") is is_grown

@@ -196,6 +196,16 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
 
 
+def test_a_setting_with_which_torch_compiles_more_graphs_is_no_cure() -> None:
+    cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
+    assert trial_of(cure, run(2, breaks=(BREAK,)), run(2)).cures
+    worse = trial_of(cure, run(2, breaks=(BREAK,)), run(5))
+    assert worse.refused == "torch then compiles 5 graphs in place of 2"
+    empty = tuple(Compile(f"1/{number}", 0, Outcome.COMPILED) for number in range(3))
+    more = replace(run(2), compiles=(*run(2).compiles, *empty))
+    assert trial_of(cure, run(2, breaks=(BREAK,)), more).cures, "code without operators costs little"
+
+
 @pytest.mark.parametrize(
     ("left", "is_gone"),
     [

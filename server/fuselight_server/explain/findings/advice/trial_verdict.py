@@ -91,8 +91,8 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
             refused = _STILL_BROKEN  # of several lines, each has to be rid of a break
         elif not refused and _breaks_more_often(cure, without, cured, uncovered):
             refused = _MORE_BREAKS
-        elif not refused and not uncovered and _gains_nothing(cure, without, cured):
-            refused = _STILL_EAGER
+        elif not refused and not uncovered:
+            refused = _gains_nothing(cure, without, cured)
         # Those of the whole run: of several breaks, that of one line is not what is left.
         before = _count_breaks(without.breaks)
         after = _count_breaks(cured.breaks) - _count_breaks(uncovered)
@@ -387,18 +387,27 @@ def _eager_functions(report: Report) -> set[tuple[str, str]]:
     }
 
 
-def _gains_nothing(cure: CallCure, without: Report, cured: Report) -> bool:
-    """Whether torch gives up the code around the line with the cure too, and its graphs have no more operators."""
+def _gains_nothing(cure: CallCure, without: Report, cured: Report) -> str:
+    """Why a change that removes a break is no gain: torch gives up the code around it, or compiles more; else empty."""
     old, new = without.trial, cured.trial
+    if old is None or new is None:
+        return ""
+    graphs = [_count_graphs(report) for report in (without, cured)]
+    if cure.settings and not without.failures and graphs[1] > graphs[0]:
+        return f"torch then compiles {graphs[1]} graphs in place of {graphs[0]}"
     eager = _eager_functions(cured)
     broken = [item for item in without.breaks if _innermost(item) in _lines_of(cure)]
-    return (
-        old is not None
-        and new is not None
-        and any((frame.path, frame.function) in eager for item in broken for frame in item.stack)
+    is_eager = (
+        any((frame.path, frame.function) in eager for item in broken for frame in item.stack)
         and _line_runs(cured, new).total() <= _line_runs(without, old).total()
         and sum(new.graph_runs.values()) >= sum(old.graph_runs.values())
     )
+    return _STILL_EAGER if is_eager else ""
+
+
+def _count_graphs(report: Report) -> int:
+    """How many graphs with operators torch compiled: what recompiles without one costs little."""
+    return sum(item.graph is not None and item.graph.operators > 0 for item in report.compiles)
 
 
 def _next_break(item: Break) -> NextBreak:

@@ -76,10 +76,17 @@ def _traced_trees(context: Context, failure: GuardFailure) -> Iterator[ast.Modul
 
 def _uses(tree: ast.Module, name: str) -> Iterator[ast.expr]:
     """The expressions of a function that are a container, by the last part of its name."""
-    last = _last(name)
     for node in ast.walk(tree):
-        if isinstance(node, _NAMES) and _last(ast.unparse(node)) == last:
+        if isinstance(node, _NAMES) and _is_named(node, name):
             yield node
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    """Whether an expression is a container, by the last part of its name: `self.rows[key]` may be `self.rows['a']`."""
+    key = _KEY.search(name)
+    if key is not None and isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+        return _last(ast.unparse(node.value)) == _last(name[: key.start()])
+    return _last(ast.unparse(node)) == _last(name)
 
 
 def _last(name: str) -> str:
@@ -275,7 +282,7 @@ def _only_adds(context: Context, failure: GuardFailure) -> bool:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and _last(ast.unparse(node.func.value)) == name
+        and _is_named(node.func.value, failure.source)
     }
     is_changed = any(
         isinstance(node, _NAMES)

@@ -33,6 +33,8 @@ class RemedyState(str, enum.Enum):
 
 _EXPECTED = re.compile(r"(?:Or e|E)xpect (?:(?!, or |[.;] ).)*$", re.DOTALL)
 """Advice that names no alternative and has no further sentence: it asks for no change."""
+UNVERIFIED = "it cannot be verified: "
+"""How the reason begins why a change could not be compared: nothing speaks against it."""
 IN_A_TRIAL = "in a trial "
 """How the reason of a remedy begins that a trial made, with a result that only a verification can judge."""
 

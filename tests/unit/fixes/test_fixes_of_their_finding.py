@@ -177,6 +177,25 @@ def test_a_change_that_moves_a_break_is_no_advice_and_is_named_with_the_next_lin
     assert len(refusals([helps, *entries])) == (has_fix and entries[0].state is RemedyState.REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("why", "state"),
+    [
+        ("it cannot be verified: the `__main__` block is a whole program", RemedyState.TRIED),
+        ("output differs", RemedyState.REFUSED),
+    ],
+)
+def test_what_a_trial_has_shown_stays_where_a_fix_could_not_be_compared(why: str, state: RemedyState) -> None:
+    dynamic = cure(CureKind.DYNAMIC, value="True")
+    (tried,) = tried_remedies([TriedAdvice("Compile with it", dynamic)], {dynamic: CureTrial(dynamic, 4, 2)})
+    fix = of_candidate(Remedy("dynamic", "Compile with it", FixClass.EXACT, {"/w/net.py": "new"}))
+    refused = replace(fix, state=RemedyState.REFUSED, why=why)
+    (entry,) = with_fixes(replace(FINDING, remedies=(tried,)), (refused,)).remedies
+    assert entry.state is state
+    assert (entry.counts, entry.unwritten) == (
+        ("4 → 2 compiles", why) if state is RemedyState.TRIED else ("", "")
+    )
+
+
 def test_verdicts_of_two_columns_are_kept_apart() -> None:
     kept: dict[tuple[str, ...], str] = {}
     answers: Any = SimpleNamespace(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, Report
 from fuselight_server.base.files import split_text
+from fuselight_server.base.remedies import UNVERIFIED
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.fixes.rewrites.remedy import CAPTURES, FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
 _SETTINGS = re.compile(r"\.compile\b|_dynamo|_inductor|mark_dynamic|mark_static|allow_in_graph|\bdynamic\b")
 """In a changed line: compiled calls alone may show what it does."""
 
-_UNVERIFIED = "it cannot be verified: "
 _OTHER_CALLS = (
-    f"{_UNVERIFIED}the patch also changes which calls are made, and results are compared on the same calls. "
+    f"{UNVERIFIED}the patch also changes which calls are made, and results are compared on the same calls. "
     "Verify the code first, and change the example inputs afterwards"
 )
 
@@ -154,7 +154,7 @@ async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remed
     after = before
     if failure is None or failure.culprit is not Culprit.ENVIRONMENT:  # the new text may run
         after = await target.run_report(with_texts(target.request, remedy.texts))
-    comparison = TextComparison(VerdictKind.UNVERIFIED, f"{_UNVERIFIED}{why}")
+    comparison = TextComparison(VerdictKind.UNVERIFIED, f"{UNVERIFIED}{why}")
     return patch_verdict(fixer, remedy, (before, after), comparison)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal
-from fuselight_server.base.remedies import IN_A_TRIAL, FindingRemedy, RemedyState, in_order
+from fuselight_server.base.remedies import IN_A_TRIAL, UNVERIFIED, FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.advice.trial_verdict import MOVED_BREAKS
 from fuselight_server.explain.findings.common.text import compose
 from fuselight_server.explain.findings.fixable import BREAKS, FixClass
@@ -129,7 +129,8 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(fix, counts=fix.counts or cure.counts, cure=cure.cure)
     if fix.state is RemedyState.REFUSED:
         # A person may know what the source does not show, but a setting is the same for whoever makes it.
-        if not fix.is_fix and goal is CureGoal.COMPILES and cure.state is not RemedyState.REFUSED:
+        is_a_persons = not fix.is_fix and goal is CureGoal.COMPILES and cure.state is not RemedyState.REFUSED
+        if is_a_persons or (fix.why.startswith(UNVERIFIED) and cure.state is RemedyState.TRIED):
             return replace(cure, unwritten=fix.why)
         return replace(fix, cure=cure.cure)
     if cure.state is RemedyState.TRIED:

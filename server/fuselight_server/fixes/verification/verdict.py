@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Report
 from fuselight.shared.report.verification import OTHER_ORDER
+from fuselight_server.base.remedies import UNVERIFIED
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.case_policy import (
     NEW_TENSOR,
@@ -201,9 +202,9 @@ def _unverified(report: Report) -> str:
     if verification is None:
         return "nothing was compared"
     if verification.refused:
-        return f"it cannot be verified: {verification.refused}"
+        return f"{UNVERIFIED}{verification.refused}"
     modes = {comparison.compiled for comparison in verification.comparisons}
-    return "" if len(modes) > 1 else "it cannot be verified: no call was compared"
+    return "" if len(modes) > 1 else f"{UNVERIFIED}no call was compared"
 
 
 def _difference(remedy: Remedy, report: Report) -> str:

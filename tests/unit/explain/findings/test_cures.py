@@ -129,6 +129,23 @@ def test_a_size_that_a_line_needs_is_not_marked_before_a_trial() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "was", "when"),
+    [
+        ("x", "", "before the call"),
+        ("cache.k", "", "before each call that has it"),
+        ("x", "None", "before each call that has it"),
+    ],
+)
+def test_a_size_is_marked_where_a_call_has_the_tensor(name: str, was: str, when: str) -> None:
+    """Done literally in a first call without a cache, the mark raised."""
+    size = failed(f"{name}.size(0) was 4, now 7", source=name)
+    none = [again(failed(f"{name} was None, now a tensor", source=name, was="None"))] if was else []
+    given = report(frames=(WHOLE,), recompiles=(*none, again(size, compile_id="0/2")))
+    texts = [cure.text for finding in findings(given) for cure in finding.cures if cure.kind is CureKind.MARK]
+    assert [text.partition(":")[0] for text in texts] == [f"Mark the size as dynamic {when}"]
+
+
 def test_many_sizes_are_marked_at_once_and_named_by_what_holds_them() -> None:
     sizes = [
         replace(

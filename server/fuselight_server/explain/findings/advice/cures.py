@@ -341,7 +341,9 @@ def _marks(case: _Case, sizes: Iterable[SizeChange], *, is_small: bool = False) 
         text = f"Mark {_grouped(sizes)} as dynamic before the call{case.call}, with {mark}"
     elif is_users and is_named:
         calls = ", ".join(f"{mark}({size.name}, {size.dimension})" for size in sizes)
-        text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call{case.call}: {calls}"
+        which, it = ("size", "it") if len(sizes) == 1 else ("sizes", "them")
+        when = f"each call{case.call} that has {it}" if _may_lack(case, names) else f"the call{case.call}"
+        text = f"Mark the {which} as dynamic before {when}: {calls}"
     else:
         dimensions = ", ".join(dict.fromkeys(str(size.dimension) for size in sizes))
         passed = format_list([quoted(name) for name in dict.fromkeys(names)])
@@ -350,6 +352,16 @@ def _marks(case: _Case, sizes: Iterable[SizeChange], *, is_small: bool = False) 
     if is_small:
         return TriedAdvice(text, case.cure(CureKind.UNBACKED, *subjects), _ANY_SIZE)
     return TriedAdvice(text, case.cure(CureKind.MARK, *subjects), _SLOWER)
+
+
+def _may_lack(case: _Case, names: Collection[str]) -> bool:
+    """Whether some calls may not have a tensor: an entry or an attribute, or an argument that was None in the run."""
+    return not all(map(str.isidentifier, names)) or any(
+        failure.source in names and "None" in {failure.was, failure.now}
+        for again in case.context.report.recompiles
+        for entry in again.entries
+        for failure in entry.failures
+    )
 
 
 def _grouped(sizes: Iterable[SizeChange]) -> str:

@@ -14,18 +14,25 @@ CLOCKS: list[dict[str, Any]] = [{"time": time}, {"now": time.perf_counter}, {"cl
 
 @pytest.mark.parametrize("names", CLOCKS)
 def test_what_grows_by_no_more_than_the_call_took_is_a_duration(names: dict[str, Any]) -> None:
-    changes = {"TIMES['step']": "+0.00042", "total": "+1.5e-06", "mean": "-0.0001", "long": "+0.7"}
+    changes = {
+        "TIMES['step']": "+0.00042",
+        "total": "+1.5e-06",
+        "new": "0.0006",
+        "element": "('float', '0.0006')",
+        "mean": "-0.0001",
+        "long": "+0.7",
+    }
     assert without_durations(changes, 0.5, names) == {
         "TIMES['step']": DURATION,
         "total": DURATION,
+        "new": DURATION,
+        "element": DURATION,
         "mean": "-0.0001",
         "long": "+0.7",
     }
 
 
-@pytest.mark.parametrize(
-    "change", ["+1", "'a text'", "a tensor", "", "+inf", "+nan", "+x", "('float', '0.1')"]
-)
+@pytest.mark.parametrize("change", ["+1", "3", "'a text'", "a tensor", "", "+inf", "+nan", "+x", "-0.1"])
 def test_counts_texts_and_other_words_are_no_durations(change: str) -> None:
     assert without_durations({"count": change}, 60.0, {"time": time}) == {"count": change}
 

@@ -6,6 +6,7 @@ taken. A comparison takes durations for equal.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from types import BuiltinFunctionType, ModuleType
@@ -50,7 +51,9 @@ def _is_clock(value: Any) -> bool:
 
 
 def _is_duration(change: str, seconds: float) -> bool:
-    try:
-        return change.startswith("+") and not change[1:].isdecimal() and 0.0 < float(change) <= seconds
-    except ValueError:
-        return False
+    match = _SOME.fullmatch(change)
+    return match is not None and 0.0 < float(match[1]) <= seconds
+
+
+_SOME = re.compile(r"(?:\+|\('float', '|)(\d+\.\d+(?:e-\d+)?|\d+e-\d+)(?:'\))?")
+"""By how much a number grew, or what a new one is, if it is no whole number."""

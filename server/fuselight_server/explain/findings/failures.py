@@ -344,7 +344,11 @@ def _next_step(context: Context, code: str, failure: Failure, asked: CureTrial |
         return step.replace(_DISABLE, f"{own[0].upper()}{own[1:]}")
     if called is None:
         name = plain(frame.function or "") if frame is not None else ""
-        return step.replace(f"{_DISABLE}:", f"Put torch.compiler.disable on `{name}`:") if name else step
+        # With fullgraph=True, the call of a disabled function is an error.
+        also = " and remove fullgraph=True" if context.report.fullgraph else ""
+        return (
+            step.replace(f"{_DISABLE}:", f"Put torch.compiler.disable on `{name}`{also}:") if name else step
+        )
     return step.replace(
         _DISABLE, f"Call `torch.compiler.disable({called})(...)` on this line, which breaks the graph"
     )

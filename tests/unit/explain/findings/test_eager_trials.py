@@ -83,6 +83,12 @@ def test_what_only_compiled_code_raises_stays_in_eager_mode() -> None:
     )
 
 
+def test_a_function_is_not_disabled_in_a_whole_graph() -> None:
+    given = report(failures=(FAILURE,), trials=(tried(eager_run()),), fullgraph=True)
+    ((step,),) = (finding.hints for finding in findings(given))
+    assert step.startswith("Put torch.compiler.disable on `crop` and remove fullgraph=True: without")
+
+
 @pytest.mark.parametrize(
     ("raised", "words"),
     [

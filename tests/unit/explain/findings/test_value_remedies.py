@@ -252,6 +252,28 @@ def test_a_string_of_which_code_makes_numbers_is_read_outside(body: str, step: s
     assert len(hints) == (1 if step else 2)
 
 
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ("return {f'{mode}/loss': x}", "`f'{mode}/loss'`"),
+        ("y = x * 2\nreturn y, [f'{mode}', f'last {mode}']", "`f'{mode}'` and `f'last {mode}'`"),
+        ("key = f'{mode}/a'\nreturn x * self.rows[key]", ""),
+        ("print(f'{mode}')\nreturn x", ""),
+        ("return {f'{mode}/loss': x * self.rows[mode]}", ""),
+    ],
+)
+def test_a_text_that_is_only_returned_is_made_after_the_call(body: str, made: str) -> None:
+    hints = shown(of_strings(("train_0", "train_1"), ("train_1", "train_2")), body).hints
+    assert hints[0].startswith(f"Make {made} outside the compiled code: return what") is bool(made), hints
+    assert (len(hints) == 1 and hints[0].endswith("cannot be tried here")) or not made
+
+
+def test_the_keys_that_differ_are_those_of_the_dict() -> None:
+    gone = failed("rows had the key 'a', now it has not", source="rows['a']", cause=GuardCause.KEYS)
+    (expected,) = shown(report(recompiles=(again(gone),))).hints
+    assert "in the keys of `rows` that" in expected
+
+
 def test_a_long_title_is_cut_and_stands_in_full_in_the_message() -> None:
     prompts = ("a photo of a cat on a chair, " * 6, "a painting of a very long dog, " * 6)
     finding = shown(of_strings(prompts))

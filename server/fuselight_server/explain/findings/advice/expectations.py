@@ -15,6 +15,7 @@ CARRIED = "___stack"
 """How the names begin of values on Python's stack when compiled code resumes after a break."""
 _CHANGED = re.compile(r"(?P<what>.+) was (?P<was>\S.*?), now ")
 _CALCULATED = re.compile(r"(?:.+ [*/%+-]{1,2} .+|a value calculated from .+) was -?\d+\.\d\S*, now ")
+_HAD_KEY = re.compile(r"(\S+) had (?:the|no) key ")
 _OF_KEYS = re.compile(r"list\((?P<keys>.+)\)\[\d+\]$|len\((?P<counted>.+?)\) was ")
 _ENVIRON = re.compile(r"\benviron(?:\[|$)")
 _OUTSIDE = "Read the variable outside the compiled function and pass it in: each value needs its own compile"
@@ -134,8 +135,8 @@ def expectation(failure: GuardFailure, *, other_object: bool = False) -> tuple[s
     size = failure.sizes[0] if failure.cause is GuardCause.DIMENSION and failure.sizes else None
     name = f"{size.name}.size({size.dimension})" if size is not None else failure.source
     if failure.cause is GuardCause.KEYS:  # the guard is on a key, or on how many there are
-        owner = _OF_KEYS.match(name or failure.difference)
-        name = owner["keys"] or owner["counted"] if owner is not None else name
+        owner = _HAD_KEY.match(failure.difference) or _OF_KEYS.match(name or failure.difference)
+        name = next(filter(None, owner.groups())) if owner is not None else name
     value = quoted(name) if name else "the value"
     changed = _CHANGED.match(failure.difference)
     relation = failure.difference.partition(" no longer holds")[0]

@@ -34,6 +34,8 @@ def outside_step(context: Context, failure: GuardFailure) -> tuple[str, ...]:
     read = context.innermost_user_frame(failure.born) if failure.cause in _CAUSES else None
     tree = tree_around(context, read) if read is not None and CARRIED not in failure.code else None
     parents = parents_of(tree or ast.Module([], []))
+    if step := _text_step(failure, parents):
+        return (step,)
     for name in dict.fromkeys((failure.source, _ELEMENTS.sub("", failure.source), *_keys(parents, read))):
         reads = [node for node in parents if isinstance(node, _VARIABLES) and ast.unparse(node) == name]
         results = [result for node in reads if (result := _result(node, parents)) is not None]
@@ -53,6 +55,35 @@ def outside_step(context: Context, failure: GuardFailure) -> tuple[str, ...]:
             step = f"Compute {shown} outside the compiled code, and pass {it} {kind}"
         return (f"{step}: compiled code then does not read {quoted(name)}. {NOT_TRIED}",)
     return ()
+
+
+def _text_step(failure: GuardFailure, parents: dict[ast.AST, ast.AST]) -> str:
+    """What to do about a string that the function puts alone in f-strings that it returns, as in the keys of a dict."""
+    reads = [node for node in parents if isinstance(node, _VARIABLES) and ast.unparse(node) == failure.source]
+    texts = [parents.get(parents[node]) for node in reads if isinstance(parents[node], ast.FormattedValue)]
+    made = list(
+        dict.fromkeys(ast.unparse(text) for text in texts if text is not None and _is_returned(text, parents))
+    )
+    is_text = (failure.was or "").startswith(("'", '"'))
+    if (
+        not is_text
+        or len(made) != len(set(texts))
+        or not reads
+        or len(texts) < len(reads)
+        or "`" in "".join(made)
+    ):
+        return ""
+    it = "it" if len(made) == 1 else "them"
+    return (
+        f"Make {format_list([f'`{text}`' for text in made])} outside the compiled code: return what the code computes, "
+        f"and use {it} after the call. Nothing else reads {quoted(failure.source)}. {NOT_TRIED}"
+    )
+
+
+def _is_returned(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    while isinstance(parent := parents.get(node), (ast.Dict, ast.Tuple, ast.List)):
+        node = parent
+    return isinstance(parent, ast.Return)
 
 
 def _is_test(result: ast.expr) -> bool:

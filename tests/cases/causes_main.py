@@ -110,7 +110,7 @@ class Log:
     def add(self, x):
         self.rows.append(x.sum().item())
         # warning: [GB0124] ".item()"
-        # warning: [FL201] "Change `self.rows` outside the compiled code: return the value"
+        # warning: [FL201] "Keep a fixed number of elements in `self.rows`"
         # warning: [FL201] "the bound method `self.rows.append` was freed"
         # warning(2.11): [GB0007] "graph break: `list.append` is not traced by torch.compile"
         return x + 1

@@ -392,17 +392,16 @@ def _gains_nothing(cure: CallCure, without: Report, cured: Report) -> str:
     old, new = without.trial, cured.trial
     if old is None or new is None:
         return ""
+    if _line_runs(cured, new).total() > _line_runs(without, old).total():
+        return ""
     graphs = [_count_graphs(report) for report in (without, cured)]
     if cure.settings and not without.failures and graphs[1] > graphs[0]:
         return f"torch then compiles {graphs[1]} graphs in place of {graphs[0]}"
     eager = _eager_functions(cured)
     broken = [item for item in without.breaks if _innermost(item) in _lines_of(cure)]
-    is_eager = (
-        any((frame.path, frame.function) in eager for item in broken for frame in item.stack)
-        and _line_runs(cured, new).total() <= _line_runs(without, old).total()
-        and sum(new.graph_runs.values()) >= sum(old.graph_runs.values())
-    )
-    return _STILL_EAGER if is_eager else ""
+    is_eager = any((frame.path, frame.function) in eager for item in broken for frame in item.stack)
+    runs = [sum(counts.graph_runs.values()) for counts in (old, new)]
+    return _STILL_EAGER if is_eager and runs[1] >= runs[0] else ""
 
 
 def _count_graphs(report: Report) -> int:

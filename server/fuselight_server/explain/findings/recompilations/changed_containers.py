@@ -22,7 +22,7 @@ from fuselight_server.explain.findings.common.source_tree import (
 )
 from fuselight_server.explain.findings.common.text import quoted
 
-_LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")
+_LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)|was empty, now (?:a list of (\d+)|\[[^,]*\]$)")
 _ADDING = frozenset({"append", "appendleft", "extend", "insert"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
 JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
@@ -267,7 +267,7 @@ def _lengths(context: Context, recompilation: Recompile, source: str) -> Iterato
         for failure in nearest(other):
             match = _LENGTHS.search(failure.difference) if failure.source == source else None
             if match is not None:
-                yield int(match[1]), int(match[2])
+                yield int(match[1] or 0), int(match[2] or match[3] or 1)
 
 
 def _only_adds(context: Context, failure: GuardFailure) -> bool:

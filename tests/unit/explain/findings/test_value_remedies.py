@@ -253,7 +253,7 @@ def test_a_string_of_which_code_makes_numbers_is_read_outside(body: str, step: s
 
 
 @pytest.mark.parametrize(
-    ("body", "made"),
+    ("body", "texts"),
     [
         ("return {f'{mode}/loss': x}", "`f'{mode}/loss'`"),
         ("y = x * 2\nreturn y, [f'{mode}', f'last {mode}']", "`f'{mode}'` and `f'last {mode}'`"),
@@ -262,10 +262,10 @@ def test_a_string_of_which_code_makes_numbers_is_read_outside(body: str, step: s
         ("return {f'{mode}/loss': x * self.rows[mode]}", ""),
     ],
 )
-def test_a_text_that_is_only_returned_is_made_after_the_call(body: str, made: str) -> None:
+def test_a_text_that_is_only_returned_is_made_after_the_call(body: str, texts: str) -> None:
     hints = shown(of_strings(("train_0", "train_1"), ("train_1", "train_2")), body).hints
-    assert hints[0].startswith(f"Make {made} outside the compiled code: return what") is bool(made), hints
-    assert (len(hints) == 1 and hints[0].endswith("cannot be tried here")) or not made
+    assert hints[0].startswith(f"Make {texts} outside the compiled code: return what") is bool(texts), hints
+    assert (len(hints) == 1 and hints[0].endswith("cannot be tried here")) or not texts
 
 
 def test_the_keys_that_differ_are_those_of_the_dict() -> None:

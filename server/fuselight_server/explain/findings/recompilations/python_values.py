@@ -61,22 +61,17 @@ def _text_step(failure: GuardFailure, parents: dict[ast.AST, ast.AST]) -> str:
     """What to do about a string that the function puts alone in f-strings that it returns, as in the keys of a dict."""
     reads = [node for node in parents if isinstance(node, _VARIABLES) and ast.unparse(node) == failure.source]
     texts = [parents.get(parents[node]) for node in reads if isinstance(parents[node], ast.FormattedValue)]
-    made = list(
+    returned = list(
         dict.fromkeys(ast.unparse(text) for text in texts if text is not None and _is_returned(text, parents))
     )
     is_text = (failure.was or "").startswith(("'", '"'))
-    if (
-        not is_text
-        or len(made) != len(set(texts))
-        or not reads
-        or len(texts) < len(reads)
-        or "`" in "".join(made)
-    ):
+    is_all = len(texts) == len(reads) > 0 and len(returned) == len(set(texts))
+    if not is_text or not is_all or "`" in "".join(returned):
         return ""
-    it = "it" if len(made) == 1 else "them"
+    it, shown = "it" if len(returned) == 1 else "them", format_list([f"`{text}`" for text in returned])
     return (
-        f"Make {format_list([f'`{text}`' for text in made])} outside the compiled code: return what the code computes, "
-        f"and use {it} after the call. Nothing else reads {quoted(failure.source)}. {NOT_TRIED}"
+        f"Make {shown} outside the compiled code: return what the code computes, and use {it} after the call. "
+        f"Nothing else reads {quoted(failure.source)}. {NOT_TRIED}"
     )
 
 

@@ -16,16 +16,21 @@ from tests.support.live_worker import LiveWorker
 from tests.support.tried_programs import tried_report
 
 HEAD = "import math, torch\nfrom torch import nn\n"
-LISTED = (
+SCHEDULE = (
     HEAD
     + """\
 class Schedule:
     def __init__(self):
         self.at, self.alphas = 0, [0.1, 0.2, 0.3, 0.4, 0.5]
     def step(self, x):
-        x = x * math.sqrt(self.alphas[self.at])
+        x = x * VALUE
         self.at += 1
         return x
+"""
+)
+LISTED = (
+    SCHEDULE.replace("VALUE", "math.sqrt(self.alphas[self.at])")
+    + """\
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -107,15 +112,8 @@ def outer():
 
 
 LISTS = (
-    HEAD
+    SCHEDULE.replace("VALUE", "self.alphas[self.at] + self.alphas[self.at + 1]")
     + """\
-class Schedule:
-    def __init__(self):
-        self.at, self.alphas = 0, [0.1, 0.2, 0.3, 0.4, 0.5]
-    def step(self, x):
-        x = x * self.alphas[self.at] + self.alphas[self.at + 1]
-        self.at += 1
-        return x
 if __name__ == "__main__":
     step = torch.compile(Schedule().step)
     for _ in range(4):

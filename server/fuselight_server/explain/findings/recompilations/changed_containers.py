@@ -49,8 +49,8 @@ def growing_container(context: Context, recompilation: Recompile, failure: Guard
     if is_joined:
         step = (
             f"Keep one tensor in place of {'each of ' if len(names) > 1 else ''}{grown}, which torch.cat makes longer "
-            "in each call: torch makes that size dynamic. Or keep one of a fixed size, and write in place, as with "
-            "index_copy_() at a position that is a tensor"
+            "in each call: by default, torch makes that size dynamic. Or keep one of a fixed size, and write in place, "
+            "as with index_copy_() at a position that is a tensor"
         )
     grows = f"The code adds to {them} in each call, and each length compiles, up to the recompile limit"
     fixed = f"{step}. {grows}. {NOT_TRIED}"

@@ -122,9 +122,18 @@ def decided_gain(tuned: Tuned, name: str) -> float | None:
 
 
 def over_eager(tuned: Tuned, name: str) -> float | None:
-    """Eager's time divided by that of a candidate, by the gains of both over `default`; None if unknown."""
+    """Eager's time divided by that of a candidate, by the gains of both over `default`; None if unknown.
+
+    With an unsteady `default`, those may say otherwise than their own times which of the two is faster: it is unknown.
+    """
     mine, eager = decided_gain(tuned, name), decided_gain(tuned, EAGER)
-    return mine / eager if mine and eager else gain(tuned, name, EAGER)
+    if not mine or not eager:
+        return gain(tuned, name, EAGER)
+    ratio, ours, eagers = mine / eager, _timing(tuned, name), _timing(tuned, EAGER)
+    if ours is None or eagers is None:
+        return ratio
+    is_faster, is_slower = ours.high_us < eagers.low_us, ours.low_us > eagers.high_us
+    return None if (is_faster and ratio < 1) or (is_slower and ratio > 1) else ratio
 
 
 @dataclass(frozen=True)

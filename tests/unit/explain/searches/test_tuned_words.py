@@ -189,6 +189,15 @@ def test_a_gain_is_that_of_the_rounds_that_both_have() -> None:
     assert over_eager(tuned(), TUNED_GRAPHS) == pytest.approx(3.2)
 
 
+def test_gains_that_contradict_the_times_say_nothing_of_eager() -> None:
+    """Eager is timed next to `default` alone, which was ten times as slow in these rounds."""
+    unsteady = [RaceSample(95.0, 9, name, us) for name, us in (("default", 4000.0), ("eager", 800.0)) * 3]
+    search = tuned(race=(*tuned().race, *unsteady))
+    assert over_eager(search, TUNED_GRAPHS) is None
+    assert not any("over eager" in text for text in words.statements(search))
+    assert any("over eager" in text for text in words.statements(tuned()))
+
+
 def test_a_reason_is_as_exact_as_it_is_known() -> None:
     assert words.why_skipped(Skip.NOISE, "0.4% of a call") == f"{words.SKIPS[Skip.NOISE]}: 0.4% of a call"
     assert words.why_skipped(Skip.ABSENT, "nothing was recompiled") == "nothing was recompiled"

@@ -18,13 +18,8 @@ import torch
 
 from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.report import Difference
-from fuselight.worker.live.call_records import (
-    CallRecord,
-    RecordingStream,
-    compare_records,
-    load_record,
-    record_call,
-)
+from fuselight.worker.live.call_records import CallRecord, RecordingStream, load_record, record_call
+from fuselight.worker.live.record_comparison import compare_records
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:Sparse|torch.quantize_per_tensor")]
 

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from fuselight.measure.accuracy.results import CallResults, Value
-from fuselight.worker.live.call_records import CallRecord, MeasuredRounding, agree_in_float64, compare_records
+from fuselight.worker.live.call_records import CallRecord
+from fuselight.worker.live.record_comparison import MeasuredRounding, agree_in_float64, compare_records
 
 pytestmark = pytest.mark.torch
 

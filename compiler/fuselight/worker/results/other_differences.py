@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from fuselight.measure.accuracy.results import CHANGED
 from fuselight.shared.report import RAISES_NOTHING, Aspect, Difference
-from fuselight.worker.live.call_records import CallRecord, change_words
+from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.live.call_traits import MEMORY
+from fuselight.worker.live.record_comparison import change_words
 
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 _NEAR, _TINY = 1e-3, 1e-5

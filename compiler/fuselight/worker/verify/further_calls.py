@@ -18,14 +18,13 @@ from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Verification
 from fuselight.worker.child.request_results import VerifiedCalls
-from fuselight.worker.live.call_records import (
-    CallRecord,
+from fuselight.worker.live.call_records import CallRecord, without_printed
+from fuselight.worker.live.record_comparison import (
     MeasuredRounding,
     agree_in_float64,
     compare_records,
     has_float32,
     has_vanishing_gradients,
-    without_printed,
 )
 from fuselight.worker.processes.deadline import DeadlineExceededError, deadline
 from fuselight.worker.verify.case_caller import CaseCaller, NothingToCompareError

@@ -41,15 +41,17 @@ from fuselight.worker.child.state import RunState, keep, put
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.live.call_records import (
     CallRecord,
-    MeasuredRounding,
     RecordingStream,
-    agree_in_float64,
-    compare_records,
-    has_vanishing_gradients,
     load_record,
     record_call,
     without_printed,
     without_reached,
+)
+from fuselight.worker.live.record_comparison import (
+    MeasuredRounding,
+    agree_in_float64,
+    compare_records,
+    has_vanishing_gradients,
 )
 from fuselight.worker.verify.case_caller import CaseCaller, ModuleModes, NothingToCompareError, check_values
 from fuselight.worker.verify.case_folder import ABOUT

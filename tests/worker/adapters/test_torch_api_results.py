@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fuselight.adapters.torch_api.dynamo import compiled_results
+from fuselight.capture.dynamo.backend import AotCapture
 from tests.support.case_files import marked
 
 pytestmark = pytest.mark.torch
@@ -99,11 +100,25 @@ def test_training_results_are_those_of_aot_autograd(function: Callable[..., Any]
     assert seen(function, captured, grad=True, dynamic=dynamic) == real
 
 
-def test_inference_results_are_those_of_inductor() -> None:
+def all_of_them(x: torch.Tensor) -> Any:
+    return [function(x) for function in FUNCTIONS]
+
+
+@pytest.fixture(scope="module")
+def by_inductor() -> list[Any]:
     """All functions in one compile, as Inductor's takes seconds; the kernels make tensors, and no views of them."""
+    return seen(all_of_them, "inductor", grad=False, dynamic=True)
 
-    def all_of_them(x: torch.Tensor) -> Any:
-        return [function(x) for function in FUNCTIONS]
 
-    real = seen(all_of_them, "inductor", grad=False, dynamic=True)
-    assert seen(all_of_them, captured, grad=False, dynamic=True) == real
+def test_inference_results_are_those_of_inductor(by_inductor: list[Any]) -> None:
+    assert seen(all_of_them, captured, grad=False, dynamic=True) == by_inductor
+
+
+def test_results_that_aot_autograd_traces_are_views_where_those_of_inductor_are(
+    by_inductor: list[Any],
+) -> None:
+    """torch guards that a tensor is a view: passed to the next call, that would be compiled again."""
+    traced = AotCapture(is_wanted=lambda _gm: True)
+    views = [is_view for is_view, *_ in seen(all_of_them, traced, grad=False, dynamic=True)]
+    assert views == [is_view for is_view, *_ in by_inductor]
+    assert not traced.problems

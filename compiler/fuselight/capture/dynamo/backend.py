@@ -168,7 +168,9 @@ class AotCapture:
             random = [(generator, generator.get_state()) for generator in _generators(args)]
             versions = aot_graphs.versions(args)
             try:
-                return compiled(*args)
+                new_results = compiled(*args)
+                is_sequence = type(new_results) in (tuple, list)
+                return compiled_results.without_views(new_results, args) if is_sequence else new_results
             except Exception as error:  # noqa: BLE001 - of any operator
                 failure = error
             if runs_once or versions is None or aot_graphs.versions(args) != versions:

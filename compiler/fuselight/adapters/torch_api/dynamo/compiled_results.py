@@ -27,7 +27,7 @@ def with_compiled_results(gm: torch.fx.GraphModule) -> Callable[..., Any]:
         new_results = forward(*args)
         if not isinstance(new_results, (tuple, list)):
             return new_results
-        results = _without_views(new_results, args)
+        results = without_views(new_results, args)
         for result, node in zip(results, _result_nodes(gm), strict=False):
             dims = _dynamic_dims(getattr(node, "meta", {}).get("example_value"))
             if dims and isinstance(result, torch.Tensor):
@@ -64,8 +64,12 @@ def _mark_dynamic(tensor: torch.Tensor, dims: set[int]) -> None:
     weak._dynamo_weak_dynamic_indices = getattr(weak, "_dynamo_weak_dynamic_indices", set()) | dims
 
 
-def _without_views(results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Replace each view of an intermediate by the same memory as a tensor of its own, where AOTAutograd does so."""
+def without_views(results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """Replace each view of an intermediate by the same memory as a tensor of its own, where compiled code does so.
+
+    AOTAutograd hides some of them from autograd, and Inductor's buffers are views of nothing: code of both that runs
+    in eager mode still returns them.
+    """
     given = {_storage(leaf) for leaf in pytree.tree_leaves(args) if type(leaf) in _PLAIN}
     aliases = Counter(
         _storage(result) for result in results if type(result) in _PLAIN and not _is_of_many(result)

@@ -376,11 +376,11 @@ class _GuardReader:
         except Exception:  # noqa: BLE001 - what cannot be read is not known to be above
             return False
 
-    def is_false(self, expression: str) -> bool:
+    def is_false(self, expression: str, *, if_unread: bool = False) -> bool:
         try:
             return not self.read(expression)
-        except Exception:  # noqa: BLE001 - what cannot be read is not known to be false
-            return False
+        except Exception:  # noqa: BLE001 - what cannot be read is not known to be either
+            return if_unread
 
 
 def _words(text: str, names: Mapping[str, Any]) -> str:
@@ -408,7 +408,12 @@ def _leaf_failures(
     for text in map(str, leaf.verbose_code_parts()):  # torch writes some expressions twice
         parts.setdefault(torch_texts.split_guard(text)[0], text)
     if len(parts) > 1:
-        parts = {part: text for part, text in parts.items() if reader.is_false(part)} or parts
+        false = {part: text for part, text in parts.items() if reader.is_false(part)}
+        parts = (
+            false
+            or {part: text for part, text in parts.items() if reader.is_false(part, if_unread=True)}
+            or parts
+        )
     for part, text in parts.items():
         kind = type(leaf).__name__
         # a source's own stack goes down from the user's line; the comment has its innermost place alone

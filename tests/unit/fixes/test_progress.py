@@ -276,6 +276,24 @@ def test_a_trial_on_all_calls_outranks_how_often_a_few_repeated_calls_compile(
     assert result.why == why
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "is_refused"),
+    [("ff", "ff", False), ("ff", "f", False), ("f", "ff", True), ("f", "g", True)],
+)
+def test_a_trial_on_all_calls_leaves_a_recompilation_its_other_causes(
+    before: str, now: str, *, is_refused: bool
+) -> None:
+    """Guards that failed beside the one of the finding are a finding once that guard is gone."""
+    old, new = (
+        replace(run(compiled=(4,)), recompiles=tuple(Recompile(name, DEF, (), "0/1") for name in names))
+        for names in (before, now)
+    )
+    again, other = finding_of("FL201", 3), finding_of("FL201", 5)
+    progress = CompileProgress(old, new, LINES)
+    result = finding_changes(again, (again,), (other,), progress, moves_break=False, is_tried=True)
+    assert bool(result.why) is is_refused
+
+
 def test_a_caused_and_an_uncovered_finding_have_their_lines_in_the_file_as_it_was_read() -> None:
     def as_read(finding: Finding) -> Finding:  # a fix that passed before has added a line
         return replace(finding, span=replace(finding.span, line=finding.span.line - 1))

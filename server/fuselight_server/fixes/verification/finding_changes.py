@@ -67,7 +67,11 @@ def finding_changes(
             left.remove(match)
         elif old != finding:
             gone.append(old)
-    new = [other for other in left if _counts(other, progress) and not _has_old_words(other, gone, progress)]
+    new = [
+        other
+        for other in left
+        if _counts(other, progress, is_tried=is_tried) and not _has_old_words(other, gone, progress)
+    ]
     if finding.code == _RECOMPILED and not (is_tried or progress.recompiles_less):
         return FindingChanges(AS_OFTEN)  # for another cause, which failed with this one
     uncovered = uncovered_findings(new, progress, moves_break=moves_break)
@@ -85,12 +89,12 @@ def uncovered_findings(
     return tuple(finding for finding in new if is_progress and _is_uncovered(finding, progress))
 
 
-def _counts(new: Finding, progress: CompileProgress) -> bool:
-    """Whether a new finding may speak against a text."""
+def _counts(new: Finding, progress: CompileProgress, *, is_tried: bool) -> bool:
+    """Whether a new finding may speak against a text; `is_tried` as in `finding_changes`."""
     if new.severity < Severity.WARNING or new.code == _COMMENT:
         return False
     is_constant = new.code in _FIXED and new.severity < Severity.ERROR
-    if new.code == _RECOMPILED and progress.recompiles_less:
+    if new.code == _RECOMPILED and (progress.recompiles_less or (is_tried and progress.recompiles_as_often)):
         return False
     return not (is_constant and progress.keeps_static(new.subject))
 

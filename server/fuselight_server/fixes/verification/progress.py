@@ -107,6 +107,11 @@ class CompileProgress:
         before, now = _recompilations(self.old), _recompilations(self.new)
         return now <= before and now != before
 
+    @property
+    def recompiles_as_often(self) -> bool:
+        """Whether no function is compiled again more often than before."""
+        return _recompilations(self.new) <= _recompilations(self.old)
+
     def keeps_static(self, source: str) -> bool:
         """Whether a size or a number that the new text fixes was a constant of the old text's code, too."""
         return not any(

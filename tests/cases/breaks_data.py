@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+BLOCKS = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+
 
 # fuselight: item(f32[4])
 def item(x):
@@ -68,3 +70,20 @@ def slice_up_to_a_tensor(x, n):  # info: [FL101] "is not compiled"
 def sort_by_data(xs):
     first, *_ = sorted(xs, key=lambda x: x.sum())  # warning: [GB0207] "sort by a key"
     return first + 1
+
+
+# fuselight: item_in_a_loop_over_modules(f32[4])
+def item_in_a_loop_over_modules(x):  # info: [FL101] "is not compiled"
+    for block, scale in zip(BLOCKS, (1, 2), strict=True):
+        x = block(x) * scale
+        x = x / x.abs().max().item()  # warning: [GB0124] "Python number"
+    return x
+
+
+# fuselight: branch_in_a_loop_over_modules(f32[4])
+def branch_in_a_loop_over_modules(x):  # info: [FL101] "is not compiled"
+    for name, block in BLOCKS.named_children():
+        x = block(x)
+        if x.max() > len(name):  # warning: [GB0170] "a branch depends on the data of a tensor"
+            break
+    return x

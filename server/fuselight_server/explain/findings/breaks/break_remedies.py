@@ -359,12 +359,12 @@ def title_at(context: Context, gb_id: str | None, reason: str, at: Location | No
 
 
 def break_at(context: Context, gb_id: str | None, at: Location) -> Break | None:
-    """The first break of the report with an id whose traced code ended on a line; None where there is none."""
+    """The first break of the report with an id, of its own or met after it, whose traced code ended on a line."""
     same = (
         graph_break
         for graph_break in context.report.breaks
         if graph_break.stack
-        and graph_break.ids[:1] == (gb_id,)
+        and gb_id in graph_break.ids
         and (graph_break.stack[-1].path, graph_break.stack[-1].line) == (at.path, at.line)
     )
     return next(same, None)

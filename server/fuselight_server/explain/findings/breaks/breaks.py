@@ -37,6 +37,7 @@ from fuselight_server.explain.findings.breaks.break_remedies import (
     is_requested_by_library,
     words_of,
 )
+from fuselight_server.explain.findings.breaks.break_texts import title_of
 from fuselight_server.explain.findings.breaks.generators import follows_break
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.loop_breaks import loop_words
@@ -267,8 +268,9 @@ def _inside_call(context: Context, broke: Location | None, count: int) -> str:
 
 def _chain(graph_break: Break, in_loop: str) -> str:
     """Further problems that torch.compile hit while it handled the break."""
-    later = [plain(kind) for kind in graph_break.types[1:] if kind]
-    others = format_list([kind for kind in later if kind != IN_LOOP])
+    later = [plain(kind) for kind in graph_break.types[1:]]
+    named = zip(graph_break.ids[1:], later, strict=False)
+    others = format_list([title_of(gb_id, kind, kind) for gb_id, kind in named if kind not in {"", IN_LOOP}])
     _, is_called, loop = in_loop.partition(" is called in the ")
     what = f"The function of this line is called in the {loop}" if is_called else "The line is in a loop"
     return " ".join(

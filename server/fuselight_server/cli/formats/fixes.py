@@ -25,7 +25,7 @@ from fuselight_server.commands.sources import shown_path
 
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@@": "cyan", "-": "red", "+": "green"}
 _HEADER = ("place", "code", "fix", "result", "why")
-_STATUS = _HEADER.index("result")
+_STATUS, _WHY = _HEADER.index("result"), _HEADER.index("why")
 
 
 def print_diff(outcome: FixOutcome, terminal: Terminal) -> None:
@@ -76,9 +76,10 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         terminal.print(line)
     if any(attempt.status is FixStatus.PASSED for attempt in attempts):
         shows = "" if diff_shown else "--diff shows the changes, "
-        terminal.print(
-            f"No file has changed: {shows}--write makes {'the changes' if diff_shown else 'them'}."
-        )
+        changes = "the changes" if diff_shown else "them"
+        left_out = any("more compiled call" in row[_WHY] for row in rows)
+        first = "first compares the calls that were left out, then " if left_out else ""
+        terminal.print(f"No file has changed: {shows}--write {first}makes {changes}.")
     for note in _diff_notes(outcome) if diff_shown else ():
         terminal.print(f"note: {note}")
 

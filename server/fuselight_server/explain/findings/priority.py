@@ -50,6 +50,7 @@ from fuselight_server.explain.findings.common.resume_functions import in_the_use
 from fuselight_server.explain.findings.common.text import plain
 from fuselight_server.explain.findings.recompilations.recompilation_groups import (
     birthplace,
+    finding_place,
     recompilation_groups,
     recompile_seconds,
 )
@@ -485,13 +486,9 @@ def _add_eager(
             keep(replace(cost, eager=eager, is_target_eager=is_target, partly=partly))
         elif uncompiled_code.kind in _LIMITS:
             stopped = limit_filled_by(context, stopped_at(context, uncompiled_code.location))
-            place = _birthplace(context, stopped) if stopped is not None else home
+            place = home if stopped is None else finding_place(context, in_the_users_words(context, stopped))
             cost = at(place)
             keep(replace(cost, limited=(*cost.limited, function)))
-
-
-def _birthplace(context: Context, recompilation: Recompile) -> Location:
-    return birthplace(context, in_the_users_words(context, recompilation))[0]
 
 
 def _add_recompilations(
@@ -506,8 +503,7 @@ def _add_recompilations(
         home = birthplace(context, group.roots[0].recompile)[0]
         keep(_with_recompilations(at(home), len(group.counted), recompile_seconds(context, group.counted)))
         for root in (root for root, is_known in zip(group.roots, expected, strict=True) if not is_known):
-            place, failure = birthplace(context, root.recompile)
-            _add_number(numbers, root.recompile, failure, place)
+            _add_number(numbers, root.recompile, birthplace(context, root.recompile)[1], home)
     for (path, line, *_), seen in numbers.items():
         if len(seen) > _MOST_BOUNDED:
             keep(replace(at(Location(path, line)), is_of_each_number=True))

@@ -47,7 +47,7 @@ from fuselight_server.explain.findings.priority import (
     priorities,
     ranked,
 )
-from tests.support.recompilations import READ, SIZE, again, failed
+from tests.support.recompilations import DEF, READ, SIZE, again, failed
 from tests.support.reports import FILE, at, broken, report
 
 TWO_GRAPHS = (
@@ -500,3 +500,40 @@ def test_a_value_with_ever_new_numbers_comes_before_one_with_few() -> None:
     assert [priority.cost.line for priority in lines] == [26, 30, 22]
     assert lines[0].gain.endswith("3 recompilations, one for each new number")
     assert not lines[2].gain.endswith("number")
+
+
+@pytest.mark.parametrize("is_limited", [True, False])
+def test_a_value_that_later_versions_read_elsewhere_counts_on_the_line_of_its_finding(
+    *, is_limited: bool
+) -> None:
+    """Torch guards on the first read of each compile: a decay is first a constant, then read where it is passed on."""
+    values = (0.5, 0.25, 0.125, 0.0625, 0.03125)
+    changes = [
+        again(
+            failed(f"decay was {was}, now {now}", source="decay", born=(at(21 if index else 24),)),
+            compile_id=f"0/{index + 1}",
+        )
+        for index, (was, now) in enumerate(itertools.pairwise(values))
+    ]
+    if is_limited:
+        changes[-1] = dataclasses.replace(changes[-1], compile_id=None)
+    limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit")
+    given = report(
+        frames=FRAMES,
+        breaks=(broken(at(30)),),
+        recompiles=tuple(changes),
+        not_compiled=(limit,) if is_limited else (),
+    )
+    shown = [
+        dataclasses.replace(item, remedies=(FindingRemedy("Pass `decay` as a tensor"),))
+        for item in findings(given)
+    ]
+    first, second = of_reports([given], shown)
+    assert (first.cost.line, second.cost.line) == (24, 30)
+    assert first.gain == (
+        "Net.forward reached the recompile limit because of it"
+        if is_limited
+        else "it causes 4 recompilations, one for each new number"
+    )
+    of_limit = [item for item in shown if item.code == "FL102"]
+    assert [item.follows.span.line for item in of_limit if item.follows] == [24] * is_limited

@@ -36,7 +36,7 @@ from fuselight_server.explain.findings.common.context import Context, is_machine
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
-from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
+from fuselight_server.explain.findings.recompilations.recompilation_groups import finding_place
 from fuselight_server.explain.findings.recompilations.recompilations import (
     about_limit_call,
     limit_filled_by,
@@ -284,7 +284,7 @@ def _followed(context: Context, uncompiled_code: NotCompiled, stopped: Recompile
     """What to fix before it: the break under a function that was skipped, the recompilations that reached a limit."""
     if stopped is not None:
         return Related(
-            span_of(birthplace(context, stopped)[0]), "it follows from the recompilations for this line"
+            span_of(finding_place(context, stopped)), "it follows from the recompilations for this line"
         )
     broke = context.innermost_user_frame(uncompiled_code.stack)
     if broke is None or uncompiled_code.kind is not Kind.SKIPPED:

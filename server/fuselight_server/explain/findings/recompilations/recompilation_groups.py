@@ -67,17 +67,30 @@ def recompilation_groups(context: Context) -> list[RecompilationGroup]:
         if recompilation.compile_id is not None
     )
     for root in roots(context, worded):
-        home, failure = read_place(context, root.recompile)
-        key = _of_one_root(context, root.recompile, failure)
-        if not key:
-            argument = argument_of(context, root.recompile, failure)
-            variable = _variable(failure) if failure is not None else ""
-            cause = failure.cause if failure is not None else GuardCause.OTHER
-            what = (argument,) if argument else (variable, cause)
-            key = (*_place_of(context, root.recompile, failure, home), *what)
-        groups.setdefault(key, []).append(root)
+        groups.setdefault(_key(context, root.recompile), []).append(root)
     shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
     return [RecompilationGroup(group, shared.get(id(group))) for group in groups.values()]
+
+
+def _key(context: Context, recompilation: Recompile) -> tuple[object, ...]:
+    home, failure = read_place(context, recompilation)
+    if key := _of_one_root(context, recompilation, failure):
+        return key
+    argument = argument_of(context, recompilation, failure)
+    variable = _variable(failure) if failure is not None else ""
+    cause = failure.cause if failure is not None else GuardCause.OTHER
+    return (
+        *_place_of(context, recompilation, failure, home),
+        *((argument,) if argument else (variable, cause)),
+    )
+
+
+def finding_place(context: Context, recompilation: Recompile) -> Location:
+    """The line of the finding for what differed: where its first version read the value that others read elsewhere."""
+    key = _key(context, recompilation)
+    groups = (group.roots[0].recompile for group in recompilation_groups(context))
+    first = next((item for item in groups if _key(context, item) == key), recompilation)
+    return birthplace(context, first)[0]
 
 
 def recompile_seconds(context: Context, recompilations: Iterable[Recompile]) -> float:

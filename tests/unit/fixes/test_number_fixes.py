@@ -141,7 +141,7 @@ def test_a_number_of_a_module_becomes_a_tensor_with_all_its_assignments() -> Non
     [
         (number("self.rate", "0.5", "0.45", "L['self'].rate == 0.5"), None, "`self.rate`"),
         (number("self.rate", "1", "1e-05"), None, "`self.rate`"),
-        (None, number("___stack0", "0.5", "inf"), "an intermediate value of line 15"),
+        (None, number("___stack0", "0.5", "inf"), "a value on line 15"),
         (number("x.__class__", "torch.Tensor", "torch.nn.Parameter"), None, None),
         (number("self.mode", "'v1.0'", "'v1.5'"), None, None),
     ],

@@ -170,7 +170,7 @@ class _CureTrials:
         answer = await self._answer(CureRun(cure, counts.calls if counts is not None else None))
         self._count += 1
         self._tried.add(cure)
-        trial = trial_of(cure, without, answer)
+        trial = trial_of(cure, without, answer, self._read_line)
         if cure.goal is CureGoal.BREAKS and trial.refused and is_harmless(trial):
             known, shown = (findings(each, read_line=self._read_line) for each in (without, answer))
             self._uncovered |= dict.fromkeys(uncovered_cures(shown, known))

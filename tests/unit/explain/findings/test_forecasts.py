@@ -290,9 +290,9 @@ def test_a_value_that_a_break_carried_over_is_named_by_what_made_it() -> None:
     item = value(ChangeKind.NUMBER, "___stack1", "2.5", "4.0", guard="L['___stack1'] == 2.5")
     given = compiled(forecast_report(frame(item, resumes_at=24)), *PARTS)
     (change,) = expected_changes(Context.of(given))
-    assert change.what == "an intermediate value of line 24 changes"
+    assert change.what == "a value on line 24 changes"
     assert (change.call_changes, lens_text([change])) == ((), ""), "no caller can change it"
-    assert change.reason == "an intermediate value of line 24 == 2.5"
+    assert change.reason == "a value on line 24 == 2.5"
 
 
 def test_changes_with_the_same_reason_are_one_entry() -> None:

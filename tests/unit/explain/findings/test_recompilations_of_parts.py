@@ -30,7 +30,7 @@ def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
     (finding,) = findings(
         report(frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="1/1"),))
     )
-    assert finding.title == "recompiled: an intermediate value of line 25 was 0.5, now 0.7"
+    assert finding.title == "recompiled: a value on line 25 was 0.5, now 0.7"
     assert finding.span.line == 25
     assert not removes(finding)
 
@@ -292,9 +292,7 @@ def test_a_fixed_size_of_a_carried_value_is_named_by_its_origin() -> None:
     carried = Symbol("s0", "___stack0.size(0)", specialized_to="5")
     compiles = (Compile("0/0", 0, Outcome.COMPILED, symbols=(carried,)),)
     actual_findings = findings(report(frames=(PART,), compiles=compiles))
-    assert [finding.title for finding in actual_findings] == [
-        "size(0) of an intermediate value of line 25 is fixed to 5"
-    ]
+    assert [finding.title for finding in actual_findings] == ["size(0) of a value on line 25 is fixed to 5"]
 
 
 WRAPPER_DEF = at(5, function="checked.inner")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import PurePath
@@ -68,8 +68,13 @@ Line = tuple[str, int]
 """A file and a line of it."""
 
 
-def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
-    """Compare the two runs."""
+def trial_of(
+    cure: CallCure,
+    without: Report,
+    cured: Report,
+    read_line: Callable[[str, int], str | None] | None = None,
+) -> CureTrial:
+    """Compare the two runs. `read_line`: the text of lines, which names the values that a break carries over."""
     if (answer := _ANSWERS.get(cure.kind)) is not None:
         return answer(cure, without, cured)
     count = _COUNTS[cure.goal]
@@ -82,7 +87,8 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         refused = _STILL_BROKEN
         if cure.goal is not CureGoal.BREAKS:
             count_words = f"{_STILL}{after}" if after == before else f"there are {after} in place of {before}"
-            refused = f"{count_words} {cure.goal.value}{_still_recompiled(cure, cured)}"
+            again = _still_recompiled(cure, Context.of(cured, read_line=read_line))
+            refused = f"{count_words} {cure.goal.value}{again}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
     if cure.goal is CureGoal.BREAKS:
         if not refused and any(
@@ -160,11 +166,11 @@ def trials_of(context: Context, recompilation: Recompile, failure: GuardFailure)
     }
 
 
-def _still_recompiled(cure: CallCure, cured: Report) -> str:
+def _still_recompiled(cure: CallCure, cured: Context) -> str:
     """What compiles the function again with the cure too: `; with it, torch compiles again because ...`."""
     failures = [
         failure
-        for item in worded_recompilations(Context.of(cured))
+        for item in worded_recompilations(cured)
         if (item.location.path, item.location.line) == (cure.path, cure.line)
         for failure in nearest(item)[:1]
     ]

@@ -21,7 +21,7 @@ from fuselight_server.explain.findings.common.waiting_values import WaitingValue
 CARRIED_VALUE = re.compile(r"\b___stack(\d+)\b")
 _WITH_PROPERTY = re.compile(
     r"\b___stack(?P<number>\d+)(?P<items>(?:\[(?:-?\d+|'[^'\[\]]*')\])*)"
-    r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout|__self__))?"
+    r"(?P<owner>\.__self__)?(?P<read>(?:\.\w+(?:\(\d*\)|\[[^\[\]]*\])?)*)"
 )
 _ITEM = re.compile(r"\[([^\[\]]+)\]")
 _PATH = re.compile(r"[^\W\d]\w*(?:\.\w+|\[(?:-?\d+|'[^'\[\]]*')\])+")
@@ -103,32 +103,33 @@ def carried_in_words(context: Context, after: Resumption, text: str) -> str:
     """`text` with each value that the break carried over by the name that the user knows."""
 
     def words(match: re.Match[str]) -> str:
-        return _named(context, after, int(match["number"]), match["items"], match["property"] or "")
+        read = match["read"].removesuffix(".item()").removeprefix(".")  # a scalar is its value
+        return _named(
+            context, after, int(match["number"]), match["items"], read, of_method=bool(match["owner"])
+        )
 
     return _WITH_PROPERTY.sub(words, text) if CARRIED_VALUE.search(text) else text
 
 
-def _named(context: Context, after: Resumption, number: int, items: str, read: str) -> str:
+def _named(
+    context: Context, after: Resumption, number: int, items: str, read: str, *, of_method: bool
+) -> str:
     at = after.broke.stack[0] if after.broke else None
-    if at is not None and at.column is not None:
-        if after.carried == number + 1:
-            name = _assigned_name(context, at, items)
-            if name:
-                return f"{name}.{read}" if read else name
-            expression = _expression(context, at, items)
-        else:
-            waiting = _waiting(context, after, number, at)
-            if waiting is not None and waiting.is_method and read == "__self__" and not items:
-                return waiting.text.rpartition(".")[0]
-            name = _name_of_waiting(context, at, waiting, items) if waiting is not None else ""
-            if name:
-                return f"{name}.{read}" if read else name
-            expression = _of_waiting(context, at, waiting, items) if waiting is not None else ""
-        if expression:
-            return f"{read} of {expression}" if read else expression
+    name = expression = ""
+    if at is not None and at.column is not None and after.carried == number + 1:
+        name = _assigned_name(context, at, items)
+        expression = _expression(context, at, items)
+    elif at is not None and (waiting := _waiting(context, after, number, at)) is not None:
+        name = _name_of_waiting(context, at, waiting, items)
+        if of_method and waiting.is_method:
+            name = waiting.text.rpartition(".")[0] + items
+        expression = _of_waiting(context, at, waiting, items)
+    if name:
+        return f"{name}.{read}" if read else name
+    if expression:
+        return f"{read} of {expression}" if read else expression
     parts = (read, *(f"item {item}" for item in reversed(_ITEM.findall(items))))
-    carried = f"an intermediate value of line {after.line}"
-    return " of ".join((*filter(None, parts), carried))
+    return " of ".join((*filter(None, parts), f"a value on line {after.line}"))
 
 
 def _expression(context: Context, at: Location, items: str) -> str:

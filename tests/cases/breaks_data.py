@@ -72,18 +72,10 @@ def sort_by_data(xs):
     return first + 1
 
 
-# fuselight: item_in_a_loop_over_modules(f32[4])
-def item_in_a_loop_over_modules(x):  # info: [FL101] "is not compiled"
-    for block, scale in zip(BLOCKS, (1, 2), strict=True):
-        x = block(x) * scale
-        x = x / x.abs().max().item()  # warning: [GB0124] "Python number"
-    return x
-
-
-# fuselight: branch_in_a_loop_over_modules(f32[4])
-def branch_in_a_loop_over_modules(x):  # info: [FL101] "is not compiled"
-    for name, block in BLOCKS.named_children():
+# fuselight: returns_from_a_loop_over_modules(f32[4])
+def returns_from_a_loop_over_modules(x):  # info: [FL101] "is not compiled"
+    for name, block in zip("ab", BLOCKS, strict=True):
         x = block(x)
         if x.max() > len(name):  # warning: [GB0170] "a branch depends on the data of a tensor"
-            break
+            return x
     return x

@@ -46,6 +46,7 @@ from fuselight.shared.report import (
     Stack,
     TracedFacts,
     UnseenChange,
+    add_break,
 )
 
 
@@ -269,7 +270,7 @@ class Recorder:
         graph_break = replace(graph_break, in_thread=is_in_thread())
         if run is not None:
             graph_break = replace(graph_break, frame_function=run.callee.function)
-        self._add_break(graph_break)
+        add_break(self._breaks, graph_break)
         if graph_break.rest_from is not None and run is not None:
             self._frames.refuse(eager_frames.rest_skipped(graph_break, run.code, run.caller), run.code)
 
@@ -400,18 +401,6 @@ class Recorder:
             self.nodes.add_fixed(artifacts.number_text(value), stacks.calling_frames())
 
     # Bookkeeping.
-
-    def _add_break(self, new: Break) -> None:
-        """Keep a break; one that stops torch from resuming after the last one, in the same place, belongs to that."""
-        last = self._breaks[-1] if self._breaks else None
-        if (
-            last is None
-            or (last.compile_id, last.stack) != (new.compile_id, new.stack)
-            or new.ids[:1] == last.ids[:1]
-        ):
-            self._breaks.append(new)
-        else:
-            self._breaks[-1] = replace(last, ids=(*last.ids, *new.ids), types=(*last.types, *new.types))
 
     def _caller(self, code: CodeType) -> Stack:
         above = stacks.from_frames(frames.frames_above(_caller()))

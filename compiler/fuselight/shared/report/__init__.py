@@ -31,6 +31,7 @@ from fuselight.shared.report.capture import StaticSizes as StaticSizes
 from fuselight.shared.report.capture import Symbol as Symbol
 from fuselight.shared.report.capture import UnseenChange as UnseenChange
 from fuselight.shared.report.capture import UnseenKind as UnseenKind
+from fuselight.shared.report.capture import add_break as add_break
 from fuselight.shared.report.cures import REPLACED as REPLACED
 from fuselight.shared.report.cures import CallCure as CallCure
 from fuselight.shared.report.cures import CureGoal as CureGoal

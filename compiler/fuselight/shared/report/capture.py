@@ -6,7 +6,7 @@ Invariant: attempts are listed as Dynamo made them; none are merged.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuselight.shared.report.place import LineNumber, Location, Stack
 
@@ -183,6 +183,16 @@ class Break:
     """The line of the frame from which on it runs in eager mode, because torch cannot resume it after this break."""
     in_thread: bool = False
     """Whether another thread than the main one compiled."""
+
+
+def add_break(breaks: list[Break], new: Break) -> None:
+    """Append a break; one that keeps torch from resuming after the last one, in the same place, belongs to that."""
+    last = breaks[-1] if breaks else None
+    is_same = last is not None and (last.compile_id, last.stack) == (new.compile_id, new.stack)
+    if last is None or not is_same or new.ids[:1] == last.ids[:1]:
+        breaks.append(new)
+    else:
+        breaks[-1] = replace(last, ids=(*last.ids, *new.ids), types=(*last.types, *new.types))
 
 
 class GuardCause(str, enum.Enum):

@@ -33,6 +33,7 @@ from fuselight.shared.report import (
     TargetRef,
     Tier,
     Versions,
+    add_break,
 )
 from fuselight.shared.report.failure import LONGEST
 from fuselight.shared.torch_texts import in_user_words, is_default
@@ -244,7 +245,7 @@ class _Conversion:
 
     def _add_break(self, compiled: log.LoggedCompile, frame: Frame, logged: log.GraphBreak) -> None:
         graph_break = self._break(compiled, frame, logged)
-        self._facts.breaks.append(graph_break)
+        add_break(self._facts.breaks, graph_break)
         if graph_break.rest_from is not None:
             self._facts.not_compiled.append(
                 NotCompiled(

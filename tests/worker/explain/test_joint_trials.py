@@ -76,6 +76,17 @@ if __name__ == "__main__":
         step(torch.ones(4))
 """
 
+MODES = """\
+import torch
+@torch.compile
+def pool(x, length, mode):
+    kept = x[:length] * 2
+    return kept.mean(0) if mode == "mean" else kept.amax(0)
+if __name__ == "__main__":
+    for length, mode in (3, "mean"), (5, "max"), (7, "mean"), (9, "max"):
+        pool(torch.ones(12, 4), length, mode)
+"""
+
 
 @pytest.mark.parametrize(
     ("source", "step"),
@@ -108,6 +119,13 @@ if __name__ == "__main__":
                 "(tried: 2 → 0 graph breaks). Compiled calls then do not show its messages"
             ),
         ),
+        (
+            MODES,
+            (
+                "Compile with torch.compile(..., dynamic=True) (tried: 3 → 2 compiles). "
+                "Kernels for dynamic sizes can be slower"
+            ),
+        ),
     ],
     ids=[
         "a break that the first setting uncovers",
@@ -115,6 +133,7 @@ if __name__ == "__main__":
         "a number that the class has first",
         "a run that fails",
         "two breaks of one line",
+        "a number that torch made dynamic, beside a value that stays fixed",
     ],
 )
 def test_the_step_of_a_finding_is_what_a_trial_has_shown(live: LiveWorker, source: str, step: str) -> None:

@@ -46,6 +46,28 @@ if __name__ == "__main__":
 NESTED = LISTED.replace(
     "def step(self, x):", "def step(self, x):\n        return self.scaled(x)\n    def scaled(self, x):"
 )
+AFTER_A_BREAK = (
+    HEAD
+    + """\
+class Meter:
+    def __init__(self):
+        self.values = []
+    def update(self, value):
+        self.values.append(value)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.meter = Meter()
+    def forward(self, x):
+        y = x.sin()
+        self.meter.update(y.sum().item())
+        return y * 2
+if __name__ == "__main__":
+    net = torch.compile(Net())
+    for i in range(4):
+        net(torch.full((2,), float(i)))
+"""
+)
 IN_A_LOOP = LISTED.replace(
     "return self.schedule.step(x.sin())",
     "for _ in range(1):\n            x = self.schedule.step(x.sin())\n        return x",
@@ -56,10 +78,16 @@ IN_A_LOOP = LISTED.replace(
     ("source", "cured"),
     [
         (LISTED, ["left out 6"]),
+        (AFTER_A_BREAK, ["left out 6"]),
         pytest.param(NESTED, ["left out 8"], marks=pytest.mark.corpora),
         pytest.param(IN_A_LOOP, [], marks=pytest.mark.corpora),
     ],
-    ids=["a list by a counter", "the innermost of two functions", "a loop that then breaks"],
+    ids=[
+        "a list by a counter",
+        "below a graph break",
+        "the innermost of two functions",
+        "a loop that then breaks",
+    ],
 )
 def test_a_function_is_left_out_where_that_saves_compiles(
     live: LiveWorker, source: str, cured: list[str]

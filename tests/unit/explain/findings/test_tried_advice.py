@@ -367,7 +367,7 @@ def test_a_change_for_another_value_is_shown_before_one_that_saves_less() -> Non
     own, dynamic = cures[0], next(cure for cure in cures if cure.kind is CureKind.DYNAMIC)
     assert sampled(trials=(CureTrial(own, 4, 3), CureTrial(dynamic, 4, 2))).hints == (
         (
-            "For `t`: Compile with torch.compile(..., dynamic=True) (tried: 4 → 2 compiles). "
+            "Compile with torch.compile(..., dynamic=True) (tried: 4 → 2 compiles). "
             "Kernels for dynamic sizes can be slower"
         ),
         "Or pass `sigma` as a tensor (tried: 4 → 3 compiles)",

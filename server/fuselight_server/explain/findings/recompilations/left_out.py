@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fuselight.shared.report import CallCure, CureKind, GuardFailure, Location, Recompile
+from fuselight.shared.report import CallCure, CureKind, GuardFailure, Location, Recompile, Stack
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
@@ -50,7 +50,7 @@ def _candidates(
 ) -> Iterator[TriedAdvice]:
     """The user's functions that lead to the read of a value, innermost first, without the compiled one."""
     code = recompilation.location
-    for frame in reversed(failure.born if failure is not None else ()):
+    for frame in reversed(_read_at(context, recompilation, failure)):
         function = context.def_above(frame) if context.is_user_file(frame.path) else None
         if function is None or (function.path, function.line) == (code.path, code.line):
             continue
@@ -58,6 +58,19 @@ def _candidates(
         last = max((getattr(node, "end_lineno", 0) for node in ast.walk(tree)), default=0) if tree else 0
         if last >= frame.line:
             yield _left_out(context, recompilation, function, last)
+
+
+def _read_at(context: Context, recompilation: Recompile, failure: GuardFailure | None) -> Stack:
+    """The lines that lead to the read of a value, as recorded: the finding may be on a graph break above them."""
+    recorded = (
+        other.born
+        for again in context.report.recompiles
+        if (again.location, again.compile_id) == (recompilation.location, recompilation.compile_id)
+        for entry in again.entries
+        for other in entry.failures
+        if failure is not None and other.code == failure.code
+    )
+    return next(recorded, ())
 
 
 def _left_out(context: Context, recompilation: Recompile, function: Location, last: int) -> TriedAdvice:

@@ -84,7 +84,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
@@ -190,14 +190,12 @@ def remedies_of(
     for item in (shown, *(other for other in others if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes:
-            alone = _cured_alone(context, recompilation, item, shown)
-            out += (
-                _named(item, remedy) for remedy in alone if remedy.cure not in {known.cure for known in out}
-            )
+            out += _cures_beside(context, recompilation, item, out)
             continue
         if len(causes) == _MAX_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue
         if item is not shown and (item.source in is_free or is_unguarded(context, recompilation, item)):
+            out += _cures_beside(context, recompilation, item, out)
             continue  # no later call compiles again for it
         if item is not shown and cause is GuardCause.VALUE and _is_of_same_set(shown, item):
             continue
@@ -291,14 +289,15 @@ def remedies_for(
     return (*advice(outside or expected(context, recompilation, failure)), *tried)
 
 
-def _cured_alone(
-    context: Context, recompilation: Recompile, failure: GuardFailure, shown: GuardFailure
+def _cures_beside(
+    context: Context, recompilation: Recompile, failure: GuardFailure, known: Iterable[FindingRemedy]
 ) -> tuple[FindingRemedy, ...]:
-    """What cures by changing the value of another guard than that of the finding."""
-    known = {item.cure for item in candidates_for(context, recompilation, shown)}
-    others = (item for item in candidates_for(context, recompilation, failure) if item.cure not in known)
-    trials = trials_of(context, recompilation, failure)
-    return tuple(remedy for remedy in tried_remedies(others, trials) if remedy.state is RemedyState.TRIED)
+    """What cures by a change for another guard than that of the finding; one of its value names that."""
+    cures = {remedy.cure for remedy in known}
+    others = (item for item in candidates_for(context, recompilation, failure) if item.cure not in cures)
+    tried = tried_remedies(others, trials_of(context, recompilation, failure))
+    cured = (remedy for remedy in tried if remedy.state is RemedyState.TRIED)
+    return tuple(_named(failure, item) if item.cure and item.cure.subjects else item for item in cured)
 
 
 def candidates_for(

@@ -94,8 +94,10 @@ def _unless_one_each(context: Context, recompilation: Recompile, failure: GuardF
 def of_free_values(context: Context, recompilation: Recompile) -> str:
     """What to expect where torch has no guard any longer on the values that differed; what differed if it has one."""
     failures = nearest(recompilation)
-    later = itertools.dropwhile(
-        lambda item: item.compile_id != recompilation.compile_id, _same(context, recompilation)
+    later = list(
+        itertools.dropwhile(
+            lambda item: item.compile_id != recompilation.compile_id, _same(context, recompilation)
+        )
     )
     known, counts = (
         set(map(_name, failures)),
@@ -110,7 +112,10 @@ def of_free_values(context: Context, recompilation: Recompile) -> str:
         return f"Expect one extra compile: what torch compiled next does not check {unguarded}"
     values = "the second value" if len(names) == 1 else "their second values"
     shown = format_list(cut_list(map(quoted, names), _MAX_NAMED))
-    return f"Expect one extra compile: torch keeps {shown} dynamic from {values} on"
+    relations = [item.difference for again in later for item in nearest(again)[:1] if not item.source]
+    is_compared = any(name in text for name in names for text in relations)
+    more = ", and compiles for another outcome of a comparison with it" if is_compared else ""
+    return f"Expect one extra compile: torch keeps {shown} dynamic from {values} on{more}"
 
 
 def differing(context: Context, recompilation: Recompile) -> str:

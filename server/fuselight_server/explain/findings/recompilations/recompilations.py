@@ -183,6 +183,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
         f"recompiled: {difference}",
         f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
         _about_object(recompilation, failure),
+        before.about_part() if before is not None else "",
         about_cached(context, failure),
         about_dropped(failure),
         _about_unsteady(failure),

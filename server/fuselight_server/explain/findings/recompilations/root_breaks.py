@@ -38,6 +38,12 @@ class RootBreak:
         relation = "is called in eager mode because of" if self.is_inside else "is in the code after"
         return f"it {relation} the graph break on {where}"
 
+    def about_part(self) -> str:
+        """That a part after the break makes the value itself, so that the break is what to fix."""
+        return (
+            "" if self.is_inside else "The part exists only because of that graph break: fix the break first."
+        )
+
 
 def root_break(context: Context, recompilation: Recompile, failure: GuardFailure | None) -> RootBreak | None:
     """The break to fix before a recompilation for `failure`; None if no fact shows one."""

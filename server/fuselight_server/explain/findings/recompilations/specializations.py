@@ -12,6 +12,7 @@ from pathlib import PurePath
 
 from fuselight.shared.report import (
     Compile,
+    Guard,
     GuardCause,
     GuardFailure,
     Location,
@@ -433,9 +434,14 @@ def _is_torchs_rule(symbol: Symbol) -> bool:
 
 
 def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
-    """The symbol's source as findings name it: what a break carried over by the expression that made it."""
-    after = resumption(context, compiled.id)
-    return symbol.source if after is None else carried_in_words(context, after, symbol.source)
+    """The symbol's source as findings name it."""
+    return _in_part(context, compiled, symbol.source)
+
+
+def _in_part(context: Context, compiled: Compile | None, text: str) -> str:
+    """The text with what a break carried over to a version by the expression that made it, as in findings."""
+    after = resumption(context, compiled.id) if compiled is not None and CARRIED in text else None
+    return text if after is None else carried_in_words(context, after, text)
 
 
 def _symbols_of(context: Context, recompilation: Recompile, failure: GuardFailure) -> list[Symbol]:
@@ -491,13 +497,16 @@ def made_dynamic(
     fixed = _fixed_by_results(context, recompilation)
     guards = compiled.guards if compiled is not None else ()
     results = [
-        plain(in_user_words(part)) for guard in guards if guard.kind == "SHAPE_ENV" for part in guard.code
+        _in_part(context, compiled, plain(in_user_words(part)))
+        for guard in guards
+        if compiled is not None and guard.kind == "SHAPE_ENV"
+        for part in guard.code
     ]
     free = {
         source: words if symbol.source.startswith(CARRIED) else source
         for symbol in (compiled.symbols if compiled else ())
-        if compiled is not None and symbol.specialized_to is None
-        for words in (in_words(context, compiled, symbol),)
+        if symbol.specialized_to is None
+        for words in (_in_part(context, compiled, symbol.source),)
         for source in (symbol.source, words)
     }
     names = [
@@ -507,7 +516,7 @@ def made_dynamic(
         and (
             "." not in f"{failure.was}{failure.now}"
             or (
-                (has_tensors or _has_no_value(compiled, failure))
+                (has_tensors or _has_no_value(context, compiled, failure))
                 and not any(_fixes(part, failure.source) for part in results)
             )
         )
@@ -536,11 +545,13 @@ def is_unguarded(context: Context, recompilation: Recompile, failure: GuardFailu
     after = context.compile_of(recompilation.compile_id)
     if before is None or after is None or after.guard_count not in {None, len(after.guards)}:
         return False
-    guards, later = (
-        [guard for guard in compiled.guards if guard.source == failure.source] for compiled in (before, after)
-    )
-    is_symbolic = any(symbol.source == failure.source for symbol in after.symbols)
-    return bool(guards) and not later and not is_symbolic
+    later = _guards_on(context, after, failure)
+    is_symbolic = any(_in_part(context, after, symbol.source) == failure.source for symbol in after.symbols)
+    return bool(_guards_on(context, before, failure)) and not later and not is_symbolic
+
+
+def _guards_on(context: Context, compiled: Compile, failure: GuardFailure) -> list[Guard]:
+    return [guard for guard in compiled.guards if _in_part(context, compiled, guard.source) == failure.source]
 
 
 def stays_fixed(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
@@ -549,18 +560,18 @@ def stays_fixed(context: Context, recompilation: Recompile, failure: GuardFailur
     return not is_dynamic and not is_unguarded(context, recompilation, failure)
 
 
-def _has_no_value(compiled: Compile | None, failure: GuardFailure) -> bool:
+def _has_no_value(context: Context, compiled: Compile | None, failure: GuardFailure) -> bool:
     """Whether a compile has guards on a number's type alone: its graph does not compute with the number."""
     if compiled is None or compiled.guard_count not in {None, len(compiled.guards)}:
         return False
-    kinds = {guard.kind for guard in compiled.guards if guard.source == failure.source}
+    kinds = {guard.kind for guard in _guards_on(context, compiled, failure)}
     return bool(kinds) and kinds <= {"TYPE_MATCH"}
 
 
 def _fixed_by_results(context: Context, recompilation: Recompile) -> frozenset[str]:
     """Floats that torch kept symbolic, and fixed by a result: a guard such as `1.0 + scale == 1.5` failed later."""
     return frozenset(
-        failure.source
+        _in_part(context, context.compile_of(other.compile_id), failure.source)
         for other in context.report.recompiles
         if (other.function, other.location) == (recompilation.function, recompilation.location)
         for entry in other.entries

@@ -149,7 +149,7 @@ FIXED = "Expect one compile for each value: computed before the call"
     ("was", "now", "specialized", "is_input", "expected"),
     [
         ("3", "4", None, False, KEPT),
-        ("3", "4", "4", False, FIXED),
+        ("3", "4", "4", False, "Expect one compile for each value, also where it is passed in: line 26 needs"),
         ("0.25", "0.5", None, True, KEPT),
         ("0.25", "0.5", None, False, "Expect what this run had: 2 compiles, {} differed in 1 of them"),
         ("True", "False", None, False, FIXED),

@@ -46,6 +46,8 @@ _SIZES = frozenset(
 _PYTHON = frozenset(
     "min max int float round abs divmod pow bool len sum".split()  # noqa: SIM905 - as above
 )
+_OF_NUMBERS = frozenset({"math", "np", "numpy"})
+"""Modules whose functions calculate with numbers."""
 _SHOWING = frozenset({"print", "str", "repr", "format"})
 _LOGGING = frozenset({"debug", "info", "warning", "error", "critical", "format"})
 
@@ -142,7 +144,7 @@ def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
     is_logged = isinstance(call.func, ast.Attribute) and name in _LOGGING
     if is_logged or (isinstance(call.func, ast.Name) and name in _SHOWING):
         return Use.SHOWN
-    is_of_math = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "math"
+    is_of_math = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in _OF_NUMBERS
     if is_of_math or name in _OPTIONS or (isinstance(call.func, ast.Name) and name in _PYTHON):
         return Use.PYTHON
     return Use.SIZE if name in _SIZES else Use.OTHER

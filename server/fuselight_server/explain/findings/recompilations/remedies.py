@@ -38,6 +38,7 @@ from fuselight_server.explain.findings.common.source_tree import (
 )
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.common.value_writes import write_of
+from fuselight_server.explain.findings.recompilations.broken_results import result_step
 from fuselight_server.explain.findings.recompilations.changed_containers import (
     changed_container,
     container_step,
@@ -385,7 +386,10 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         return (of_free_values(context, recompilation),)
     if _is_of_python(context, recompilation, failure):
         is_fixed = failure.cause is GuardCause.VALUE or is_held(context, recompilation, failure)
-        return (_FIXED_VALUE_OF_PYTHON if is_fixed else differing(context, recompilation),)
+        if not is_fixed:
+            return (differing(context, recompilation),)
+        broke = next(iter(failure.born), None)
+        return (result_step(context, broke, fixing_line(context, recompilation, failure)),)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     texts = index_step(context, failure) or expectation(failure, other_object=is_other)
     if words := expected_outcomes(context, recompilation, failure) or waits_for(
@@ -398,10 +402,6 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
 
 _VARYING = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION})
 """Changes after which torch may keep what changed symbolic; that of a type or a rank, it compiles for."""
-_FIXED_VALUE_OF_PYTHON = (
-    "Expect one compile for each value: computed before the call and passed in, it still needs one where the code "
-    "indexes or branches with it. Passed in as a tensor it needs none, where the code only computes with it"
-)
 
 
 def _is_of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:

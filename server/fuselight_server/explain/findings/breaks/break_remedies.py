@@ -44,7 +44,7 @@ from fuselight_server.explain.findings.breaks.number_steps import (
 from fuselight_server.explain.findings.breaks.random_draws import random_words, without_counterpart
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
 from fuselight_server.explain.findings.common.context import Context, is_machinery
-from fuselight_server.explain.findings.common.hooks import for_hook
+from fuselight_server.explain.findings.common.function_roles import for_role
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import (
     excerpt,
@@ -156,7 +156,7 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         return BreakWords(title, hints=hints)
     words = _in_users_code(context, graph_break, broke, title)
     in_loop = (_OUTSIDE_LOOP,) if IN_LOOP in graph_break.types[1:] else ()
-    words = replace(words, hints=for_hook(context, broke, (*words.hints, *in_loop)))
+    words = replace(words, hints=for_role(context, broke, (*words.hints, *in_loop), graph_break.stack))
     is_in_hook = any(
         _REGISTERED.search(context.source(frame) or "")
         for frame in graph_break.stack[:-1]

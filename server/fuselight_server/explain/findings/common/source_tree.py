@@ -44,7 +44,7 @@ def function_tree(read_line: Callable[[str, int], str | None], function: Locatio
 
 def cached_function_around(context: Context, at: Location) -> Location | None:
     """The `def` line of the function that a line is in, with its name, if `functools` caches its results."""
-    return _decorated_around(context, at, _CACHES)
+    return decorated_around(context, at, _CACHES)
 
 
 def is_of_context_manager(context: Context, at: Location) -> bool:
@@ -52,15 +52,16 @@ def is_of_context_manager(context: Context, at: Location) -> bool:
     function = context.def_above(at) or _def_around(context, at)
     name = _NAME.match(context.read_line(at.path, function.line) or "") if function is not None else None
     is_method = name is not None and name[1] in {"__enter__", "__exit__"}
-    return is_method or _decorated_around(context, at, _MANAGERS) is not None
+    return is_method or decorated_around(context, at, _MANAGERS) is not None
 
 
 def is_decorated_with_compile(context: Context, at: Location) -> bool:
     """Whether a decorator compiles the function that a line is in."""
-    return _decorated_around(context, at, _COMPILING) is not None
+    return decorated_around(context, at, _COMPILING) is not None
 
 
-def _decorated_around(context: Context, at: Location, decorators: frozenset[str]) -> Location | None:
+def decorated_around(context: Context, at: Location, decorators: frozenset[str]) -> Location | None:
+    """The `def` line of the function that a line is in, if it has one of some decorators, by their last names."""
     function = context.def_above(at) or _def_around(context, at)
     line = function.line - 1 if function is not None else 0
     name = _NAME.match(context.read_line(at.path, line + 1) or "") if function is not None else None

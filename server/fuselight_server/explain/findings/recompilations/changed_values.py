@@ -14,7 +14,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Recompile
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.hooks import for_hook
+from fuselight_server.explain.findings.common.function_roles import for_role
 from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
@@ -85,7 +85,8 @@ def move_out(context: Context, changed: Sequence[GuardFailure]) -> tuple[str, ..
         else "the code changes what it reads, so that a later call finds another value"
     )
     first = f"Change {shown} outside the compiled code{', all of them' if names[1:] else ''}{passed}: {why}"
-    steps = for_hook(context, context.innermost_user_frame(changed[0].born), (first,))
+    born = changed[0].born
+    steps = for_role(context, context.innermost_user_frame(born), (first,), born)
     return (*steps, *(index_step(context, changed[0], is_passed=True) if len(names) == 1 else ()))
 
 

@@ -24,7 +24,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 )
 from fuselight_server.explain.findings.advice.trial_verdict import removed_breaks, trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
-from fuselight_server.explain.findings.common.hooks import for_hook
+from fuselight_server.explain.findings.common.function_roles import for_role
 from fuselight_server.explain.findings.common.library_remedies import is_new_state, library_remedy
 from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import (
@@ -234,8 +234,9 @@ def later_remedies(
     remedies = advice(
         _of_code(context, recompilation, failure)
         or (move_out(context, changed) if failure in changed else ())
-        or outside_step(context, failure)
-        or expected(context, recompilation, failure)
+        or _for_role(
+            context, failure, outside_step(context, failure) or expected(context, recompilation, failure)
+        )
     )
     return tuple(_named(failure, remedy) for remedy in remedies[:1])
 
@@ -272,7 +273,7 @@ def remedies_for(
     )
     removed = removed_breaks(context, recompilation, failure)
     if certain and not removed:
-        return advice(certain)
+        return advice(_for_role(context, failure, certain))
     trials = trials_of(context, recompilation, failure)
     alone = tried_remedies(candidates_for(context, recompilation, failure), trials)
     tried = tuple(best_first((*removed, *alone)))
@@ -287,7 +288,8 @@ def remedies_for(
         return (*advice(moved), *tried)
     is_part = resumed_at(context, recompilation) is not None
     outside = () if is_part else outside_step(context, failure)
-    return (*advice(outside or expected(context, recompilation, failure)), *tried)
+    steps = outside or expected(context, recompilation, failure)
+    return (*advice(_for_role(context, failure, steps)), *tried)
 
 
 def _cures_beside(
@@ -366,7 +368,11 @@ def cures_of(
 def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """The advice for a container that the code which reads it changes."""
     steps = growing_container(context, recompilation, failure) or _of_changed(context, recompilation, failure)
-    return for_hook(context, context.innermost_user_frame(failure.born), steps)
+    return _for_role(context, failure, steps)
+
+
+def _for_role(context: Context, failure: GuardFailure, steps: tuple[str, ...]) -> tuple[str, ...]:
+    return for_role(context, context.innermost_user_frame(failure.born), steps, failure.born)
 
 
 def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:

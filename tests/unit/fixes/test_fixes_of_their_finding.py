@@ -177,6 +177,23 @@ def test_a_change_that_moves_a_break_is_no_advice_and_is_named_with_the_next_lin
     assert len(refusals([helps, *entries])) == (has_fix and entries[0].state is RemedyState.REFUSED)
 
 
+@pytest.mark.parametrize("goal", [CureGoal.BREAKS, CureGoal.COMPILES])
+@pytest.mark.parametrize("trial", ["", "the program then fails: IndexError", None])
+def test_only_what_a_run_refused_was_tried(goal: CureGoal, trial: str | None) -> None:
+    """The source refuses a change twice, by one reason: a trial that refused it too is the reason to give."""
+    change = cure(CureKind.TENSOR, "n", goal=goal)
+    trials = {} if trial is None else {change: CureTrial(change, 3, 1, refused=trial)}
+    known = tried_remedies([TriedAdvice("Pass `n` as a tensor", change)], trials)
+    read = [
+        of_refusal(RefusedRewrite(kind, f"Pass `n` as a tensor {where}", "`net(n)` may need it", ("n",)))
+        for kind, where in (("tensor_argument", "here"), ("tensor_argument_at_call", "in the call"))
+    ]
+    reasons = refusals(with_fixes(replace(FINDING, remedies=known), read).remedies)
+    assert len(reasons) <= 1
+    assert all(("tried and refused" in reason) is bool(trial) for reason in reasons)
+    assert not any("may need it" in reason for reason in reasons if trial)
+
+
 @pytest.mark.parametrize(
     ("why", "state"),
     [

@@ -70,11 +70,18 @@ def of_attempt(attempt: Attempt) -> FindingRemedy:
 def with_fixes(finding: Finding, fixes: Iterable[FindingRemedy]) -> Finding:
     """The finding with its fixes in its list of remedies, and with a message that says what the list does.
 
-    A rewrite that is refused says nothing beside a fix that makes the same change.
+    A rewrite that the source alone refuses says nothing beside a fix that makes the same change, nor beside a trial of
+    it that was refused: what the calls of the run showed is the reason.
     """
     remedies, fixes = list(finding.remedies), tuple(dict.fromkeys(fixes))
     changes = {(fix.kind, fix.values) for fix in fixes if fix.is_fix}
-    fixes = tuple(fix for fix in fixes if fix.is_fix or (fix.kind, fix.values) not in changes)
+    refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
+    fixes = tuple(
+        fix
+        for fix in fixes
+        if fix.is_fix
+        or not ((fix.kind, fix.values) in changes or any(_is_same_change(trial, fix) for trial in refused))
+    )
     joined: list[FindingRemedy] = []
     for fix in sorted(fixes, key=lambda fix: fix.state is RemedyState.REFUSED):
         same = [remedy for remedy in remedies if _is_same_change(remedy, fix)]
@@ -129,10 +136,10 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(fix, counts=fix.counts or cure.counts, cure=cure.cure)
     if fix.state is RemedyState.REFUSED:
         # A person may know what the source does not show, but a setting is the same for whoever makes it.
-        is_a_persons = not fix.is_fix and goal is CureGoal.COMPILES and cure.state is not RemedyState.REFUSED
+        is_a_persons = not fix.is_fix and goal is CureGoal.COMPILES
         if is_a_persons or (fix.why.startswith(UNVERIFIED) and cure.state is RemedyState.TRIED):
             return replace(cure, unwritten=fix.why)
-        return replace(fix, cure=cure.cure)
+        return replace(fix, cure=cure.cure) if fix.is_fix else fix
     if cure.state is RemedyState.TRIED:
         cost = ". ".join(filter(None, (cure.cost, fix.cost)))
         changes = fix.changes_behavior

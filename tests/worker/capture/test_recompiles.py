@@ -28,6 +28,8 @@ CASES = (
     ("list length", GuardCause.LENGTH, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), [1, 2, 3])", "len(a) was 2, now 3", "sum(a)"),
     ("metadata", GuardCause.OTHER, "return torch.mm(x, a)", "f(ones(3, 4), Scaled(ones(4, 5), 0))", "f(ones(3, 4), Scaled(ones(4, 5), 1))", "the metadata that a.__tensor_flatten__() returns was 0, now 1", "torch.mm"),
     ("iterator", GuardCause.LENGTH, "return x + sum(a)", "f(ones(4), iter((1, 2)))", "f(ones(4), iter((1, 2, 3)))", "the number of items left in a was 2, now 3", "sum(a)"),
+    ("count", GuardCause.VALUE, "return x + next(a)", "f(ones(4), count())", "f(ones(4), count(5))", "next(a) was 0, now 5", "next(a)"),
+    ("range", GuardCause.VALUE, "return x + next(a)", "f(ones(4), iter(range(3)))", "f(ones(4), iter(range(1, 3)))", "a was range(0, 3, 1), now range(1, 3, 1)", "next(a)"),
     ("key of a subclass", GuardCause.NUMBER, "return x + a['k']", "f(ones(4), Counter(j=1, k=1))", "f(ones(4), Counter(j=1, k=2))", "a['k'] was 1, now 2", "a['k']"),
     ("type", GuardCause.TYPE, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
     ("key", GuardCause.KEYS, "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
@@ -74,6 +76,7 @@ def test_the_difference(
         import enum
         import os
         from collections import Counter
+        from itertools import count
         from types import SimpleNamespace
         from unittest import mock
         from torch import ones

@@ -377,7 +377,8 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
         left, right, operator = tree.left, tree.comparators[0], tree.ops[0]
         if isinstance(operator, (ast.Eq, ast.Is)):
             if _is_value(right):
-                return _explain_value(left, right, evaluate)
+                explain = _explain_iterator if is_iterator(part) else _explain_value
+                return explain(left, right, evaluate)
             if isinstance(operator, ast.Is):
                 names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
                 return _difference(
@@ -465,6 +466,22 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     if size is not None and was.isdecimal() and now.isdecimal():
         return _size_changed(SizeChange(*size, int(was), int(now)))
     return changed(where, was, now, cause)
+
+
+def is_iterator(part: str) -> bool:
+    """Whether a guard is on where an `itertools.count` or the iterator of a range is."""
+    return part.startswith((_COUNT, "___normalize_range_iter("))
+
+
+_COUNT = "___normalize_count_iter("
+
+
+def _explain_iterator(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> GuardFailure:
+    """What torch keeps of an iterator in words: the next number of a count, the rest of a range."""
+    name, states = in_user_words(ast.unparse(left)), (ast.unparse(right), _evaluated(left, evaluate) or "?")
+    is_count = ast.unparse(left).startswith(_COUNT)
+    was, now = (text.strip("()").partition(",")[0] if is_count else f"range{text}" for text in states)
+    return changed(f"next({name})" if is_count else name, was, now, GuardCause.VALUE)
 
 
 def sources_of(part: str) -> list[str]:

@@ -439,7 +439,11 @@ def _leaf_failures(
                     _with_cause(reader.words(difference.difference), text), reader.words(expression)
                 ),
                 born=() if is_mode else born,
-                cause=difference.cause if specialized is not None else _cause(kind, difference.cause),
+                cause=(
+                    difference.cause
+                    if specialized is not None or guard_differences.is_iterator(part)
+                    else _cause(kind, difference.cause)
+                ),
             )
 
 

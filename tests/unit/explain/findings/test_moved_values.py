@@ -109,3 +109,34 @@ def test_a_counter_that_the_code_reads_is_passed_in(change: str, last: str, *, i
     )
     assert finding.hints[0].startswith("Change `Net.calls` outside the compiled code")
     assert ("and pass in `Net.calls` as a tensor" in finding.hints[0]) is is_passed
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("self.ticks", "    n = next(self.ticks)"),
+        ("TICKS", "    return x * next(TICKS)"),
+        ("self.a.ticks", "    log(next(self.a.ticks))"),
+    ],
+)
+def test_a_count_is_read_outside_of_the_compiled_code(source: str, line: str) -> None:
+    lines = {20: "def forward(self, x):", 21: line, 22: "    return x"}
+    counts = [
+        failed(
+            f"next({source}) was {number}, now {number + 1}",
+            "LAMBDA_GUARD",
+            source,
+            cause=GuardCause.VALUE,
+            born=(at(21, function="forward"),),
+        )
+        for number in range(3, 7)
+    ]
+    again_each = (again(item, compile_id=f"0/{number}") for number, item in enumerate(counts, 1))
+    (finding,) = findings(
+        report(recompiles=tuple(again_each)), read_line=lambda _path, number: lines.get(number)
+    )
+    assert (finding.title, finding.count) == (f"recompiled: next({source}) was 3, now 4", 4)
+    (hint,) = finding.hints
+    assert hint.startswith(f"Call `next({source})` outside the compiled code, and pass its result in")
+    assert hint.endswith("each number compiles, up to the recompile limit")
+    assert finding.cures == (), "no setting and no tensor meets it"

@@ -70,6 +70,9 @@ def move_out(context: Context, changed: Sequence[GuardFailure]) -> tuple[str, ..
     """The advice to change the values outside instead, all of them; empty where the code reads a container."""
     if any(is_read(context, failure) for failure in changed):
         return ()
+    if changed[0].difference.startswith(f"next({changed[0].source}) was "):
+        call = f"Call `next({changed[0].source})` outside the compiled code, and pass its result in"
+        return (f"{call}: it counts on in each call, and each number compiles, up to the recompile limit",)
     names = changed_names(changed)
     shown = format_list([quoted(name) for name in names])
     read = [item for item in changed if _is_used(context, item)]
@@ -208,6 +211,8 @@ def _targets(tree: ast.AST, *, is_collection: bool) -> Iterator[ast.expr]:
             )
         elif is_collection and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield from (node.func.value,) if node.func.attr in _MUTATING else ()
+        elif isinstance(node, ast.Call) and _text(node.func) == "next":
+            yield from node.args[:1]
 
 
 _VARIABLES = (ast.Name, ast.Attribute, ast.Subscript)

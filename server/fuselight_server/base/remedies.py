@@ -196,11 +196,11 @@ def refused_fixes(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...
 def refusals(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
     """Why changes are refused: `Use torch.where: tried and refused: gradients differ`.
 
-    Of several that one fact of the code refuses without a run, the first says it.
+    Of several that one fact of the code refuses without a run, or one trial, the first says it.
     """
     first: dict[object, str] = {}
     for remedy in refused_fixes(remedies):
-        key = (remedy.text, remedy.reason) if remedy.was_tried else remedy.reason
+        key = (remedy.cure or remedy.text, remedy.reason) if remedy.was_tried else remedy.reason
         first.setdefault(key, f"{remedy.text}: {remedy.reason}")
     return tuple(first.values())
 

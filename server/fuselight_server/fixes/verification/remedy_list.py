@@ -70,22 +70,18 @@ def of_attempt(attempt: Attempt) -> FindingRemedy:
 def with_fixes(finding: Finding, fixes: Iterable[FindingRemedy]) -> Finding:
     """The finding with its fixes in its list of remedies, and with a message that says what the list does.
 
-    A rewrite that the source alone refuses says nothing beside a fix that makes the same change, nor beside a trial of
-    it that was refused: what the calls of the run showed is the reason.
+    A rewrite that the source alone refuses says nothing beside a fix that makes the same change. Where a trial of it is
+    refused as well, that gives the reason.
     """
     remedies, fixes = list(finding.remedies), tuple(dict.fromkeys(fixes))
     changes = {(fix.kind, fix.values) for fix in fixes if fix.is_fix}
-    refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
-    fixes = tuple(
-        fix
-        for fix in fixes
-        if fix.is_fix
-        or not ((fix.kind, fix.values) in changes or any(_is_same_change(trial, fix) for trial in refused))
-    )
+    fixes = tuple(fix for fix in fixes if fix.is_fix or (fix.kind, fix.values) not in changes)
+    tried = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
     joined: list[FindingRemedy] = []
     for fix in sorted(fixes, key=lambda fix: fix.state is RemedyState.REFUSED):
         same = [remedy for remedy in remedies if _is_same_change(remedy, fix)]
         remedies = [remedy for remedy in remedies if remedy not in same]
+        same = same or [trial for trial in tried if not fix.is_fix and _is_same_change(trial, fix)]
         joined.append(_join(same[0], fix) if same else fix)
     listed = in_order((*joined, *_left(finding, remedies, joined)))
     return _with_remedies(finding, listed)
@@ -134,6 +130,8 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
     goal = cure.cure.goal if cure.cure is not None else CureGoal.COMPILES
     if fix.state is RemedyState.VERIFIED:
         return replace(fix, counts=fix.counts or cure.counts, cure=cure.cure)
+    if cure.state is RemedyState.REFUSED and not fix.is_fix:
+        return replace(cure, text=fix.text, kind=fix.kind, values=fix.values)
     if fix.state is RemedyState.REFUSED:
         # A person may know what the source does not show, but a setting is the same for whoever makes it.
         is_a_persons = not fix.is_fix and goal is CureGoal.COMPILES

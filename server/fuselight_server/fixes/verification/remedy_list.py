@@ -130,9 +130,7 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
     goal = cure.cure.goal if cure.cure is not None else CureGoal.COMPILES
     if fix.state is RemedyState.VERIFIED:
         return replace(fix, counts=fix.counts or cure.counts, cure=cure.cure)
-    if cure.state is RemedyState.REFUSED and not fix.is_fix:
-        return replace(cure, text=fix.text, kind=fix.kind, values=fix.values)
-    if fix.state is RemedyState.REFUSED:
+    if fix.state is RemedyState.REFUSED and (fix.is_fix or cure.state is not RemedyState.REFUSED):
         # A person may know what the source does not show, but a setting is the same for whoever makes it.
         is_a_persons = not fix.is_fix and goal is CureGoal.COMPILES
         if is_a_persons or (fix.why.startswith(UNVERIFIED) and cure.state is RemedyState.TRIED):
@@ -144,9 +142,9 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(
             cure, kind=fix.kind, cost=cost, is_fix=True, changes_behavior=changes, values=fix.values
         )
-    may_be_progress = goal is CureGoal.BREAKS and cure.why.startswith(MOVED_BREAKS)
+    may_be_progress = fix.is_fix and goal is CureGoal.BREAKS and cure.why.startswith(MOVED_BREAKS)
     if cure.state is RemedyState.REFUSED and not may_be_progress:
-        return replace(cure, text=fix.text, kind=fix.kind, is_fix=True, values=fix.values)
+        return replace(cure, text=fix.text, kind=fix.kind, is_fix=fix.is_fix, values=fix.values)
     # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees. Where a
     # recompilation is to go, a new break is none.
     is_moved = cure.state is RemedyState.REFUSED

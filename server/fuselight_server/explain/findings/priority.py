@@ -60,6 +60,10 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
 )
 from fuselight_server.explain.findings.recompilations.recompile_limit import stopped_at
 
+_Place = tuple[str, int]
+EagerTimes = Mapping[_Place, float]
+"""By path and line, the measured microseconds in eager mode of one call."""
+_NO_TIMES: EagerTimes = MappingProxyType({})
 RECOMPILED = frozenset({"FL102", "FL201"})
 """Codes of findings about recompilations."""
 
@@ -176,13 +180,19 @@ def _counted_in_findings(costs: Iterable[FindingCost], shown: tuple[Finding, ...
         if finding.recompilations and finding.severity is not Severity.INFORMATION:
             cost = known.get(place, FindingCost(*place))
             known[place] = _with_recompilations(cost, finding.recompilations, finding.recompile_seconds)
+        if finding.code == "FL102" and finding.follows is not None:
+            _move_limit(known, finding.title, (finding.follows.span.path, finding.follows.span.line))
     return list(known.values())
 
 
-EagerTimes = Mapping[tuple[str, int], float]
-"""By path and line, the measured microseconds in eager mode of one call."""
-_NO_TIMES: EagerTimes = MappingProxyType({})
-_Place = tuple[str, int]
+def _move_limit(costs: dict[_Place, FindingCost], title: str, to: _Place) -> None:
+    """Count the function of a finding, which reached a limit, at the line from which the finding follows."""
+    for place, cost in list(costs.items()):
+        named = tuple(name for name in cost.limited if f"`{name}`" in title)
+        if named and place != to:
+            costs[place] = replace(cost, limited=tuple(name for name in cost.limited if name not in named))
+            at = costs.get(to, FindingCost(*to))
+            costs[to] = replace(at, limited=(*at.limited, *named))
 
 
 def _places_of(findings: Iterable[Finding]) -> set[tuple[str, int]]:

@@ -537,3 +537,42 @@ def test_a_value_that_later_versions_read_elsewhere_counts_on_the_line_of_its_fi
     )
     of_limit = [item for item in shown if item.code == "FL102"]
     assert [item.follows.span.line for item in of_limit if item.follows] == [24] * is_limited
+
+
+def test_a_limit_counts_where_its_finding_says_that_it_follows_from() -> None:
+    """With the source, a counter and the dict that it is written with are one finding: the report alone has two."""
+    source = {
+        20: "def forward(self, x):",
+        21: "    self.seen[self.n] = x",
+        22: "    self.n += 1",
+        23: "    print(x)",
+    }
+    empty = failed(
+        "self.seen was empty, now a dict of 1",
+        "DICT_LENGTH",
+        "self.seen",
+        cause=GuardCause.KEYS,
+        born=(at(21),),
+    )
+    steps = [
+        failed(
+            f"self.n was {n}, now {n + 1}", "EQUALS_MATCH", "self.n", born=(at(22),), cause=GuardCause.NUMBER
+        )
+        for n in range(5)
+    ]
+    changes = [
+        again(empty, steps[0]),
+        *(again(item, compile_id=f"0/{n}") for n, item in enumerate(steps[1:4], 2)),
+    ]
+    limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit")
+    given = report(
+        frames=FRAMES,
+        breaks=(broken(at(23)),),
+        recompiles=(*changes, again(steps[4], compile_id=None)),
+        not_compiled=(limit,),
+    )
+    shown = findings(given, read_line=lambda _path, number: source.get(number))
+    assert [item.span.line for item in shown if item.code == "FL201"] == [21]
+    first, second = of_reports([given], shown)
+    assert (first.cost.line, first.gain) == (21, "Net.forward reached the recompile limit because of it")
+    assert second.cost.line == 23

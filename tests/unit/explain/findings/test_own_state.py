@@ -7,7 +7,16 @@ import textwrap
 
 import pytest
 
-from fuselight.shared.report import Compile, CureTrial, Frame, GuardCause, GuardFailure, Outcome, Recompile
+from fuselight.shared.report import (
+    Compile,
+    CureTrial,
+    Frame,
+    GuardCause,
+    GuardFailure,
+    Outcome,
+    Recompile,
+    Symbol,
+)
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
@@ -16,9 +25,9 @@ from tests.support.reports import at, report
 
 
 def findings_of(
-    text: str, *calls: tuple[GuardFailure, ...], name: str = "Net.forward"
+    text: str, *calls: tuple[GuardFailure, ...], name: str = "Net.forward", dynamic: tuple[str, ...] = ()
 ) -> tuple[Finding, ...]:
-    """The findings of the function in `text`, which was compiled again for each of the calls."""
+    """The findings of the function in `text`, compiled again for each of the calls: torch keeps `dynamic` symbolic."""
     lines = dict(enumerate(textwrap.dedent(text).strip("\n").splitlines(), 1))
     recompiles: list[Recompile] = [
         again(*failures, function=name, location=at(1), compile_id=f"0/{number}")
@@ -26,7 +35,15 @@ def findings_of(
     ]
     given = report(
         frames=(Frame(name, at(1), parameters=("self", "x")),),
-        compiles=tuple(Compile(f"0/{number}", 0, Outcome.COMPILED) for number in range(len(calls) + 1)),
+        compiles=tuple(
+            Compile(
+                f"0/{number}",
+                0,
+                Outcome.COMPILED,
+                symbols=tuple(Symbol(f"s{at}", name) for at, name in enumerate(dynamic if number else ())),
+            )
+            for number in range(len(calls) + 1)
+        ),
         recompiles=tuple(recompiles),
     )
     return findings(given, read_line=lambda _path, number: lines.get(number))
@@ -227,6 +244,9 @@ def test_a_position_that_code_counts_on_and_slices_with_becomes_a_tensor() -> No
     assert finding.hints[0].endswith(NOT_TRIED)
     read = WRITTEN.replace("self.rows[self.used : self.used + 1] = x", "x = x * self.used")
     assert not any("index_copy_" in hint for item in findings_of(read, *changes) for hint in item.hints)
+    (free,) = findings_of(WRITTEN, changes[0], dynamic=("self.used",))
+    assert "Expect one extra compile: torch keeps `self.used` dynamic from the second value on" in free.hints
+    assert not any("index_copy_" in hint for hint in free.hints)
 
 
 def test_a_tensor_of_another_rank_is_one_finding_whichever_line_reads_it_first() -> None:

@@ -27,6 +27,7 @@ from fuselight_server.explain.findings.common.state_writes import (
 )
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.changed_containers import JOINING
+from fuselight_server.explain.findings.recompilations.specializations import stays_fixed
 
 _SUBSCRIPTS = re.compile(r"(?:\[[^\[\]]*\])+$")
 _KEY = re.compile(r"\[(?P<key>'[^']*'|\d+)\]$")
@@ -147,16 +148,18 @@ def state_step(context: Context, recompilation: Recompile) -> StateStep | None:
     family = family_of(context, recompilation)
     if not family:
         return None
-    failures = [
-        (failure, names)
+    of_items = [
+        (item, failure, names)
         for item in same_code(context, recompilation)
         for failure in nearest(item)
         if (names := frozenset(names_of(context, item, failure)))
     ]
+    failures = [(failure, names) for _, failure, names in of_items]
+    fixed = [(failure, names) for item, failure, names in of_items if stays_fixed(context, item, failure)]
     return (
         _of_joined(context, failures)
         or _of_rebuilt(context, family, failures)
-        or _of_position(context, failures)
+        or _of_position(context, fixed)
     )
 
 

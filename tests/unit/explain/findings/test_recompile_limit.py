@@ -25,7 +25,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import trial_of
 from tests.support.recompilations import DEF, again, failed
-from tests.support.reports import report
+from tests.support.reports import at, report
 
 FRAME = Frame("Net.forward", DEF, parameters=("kind",))
 STOPPED = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
@@ -243,3 +243,26 @@ def test_a_higher_limit_cures_if_no_call_is_left_in_eager_mode() -> None:
     assert shown.startswith(f"{SETTING} (tried: 8 → 12 compiles, and then no call in eager mode)")
     refused = of_code(dataclasses.replace(without, trials=(same,)), "FL102").hints
     assert not any(SETTING in hint for hint in refused)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_counted"), [("    entry['n'] += 1", True), ("    x = x * entry['n']", False)]
+)
+def test_no_limit_is_enough_for_a_number_that_the_code_changes_in_each_call(
+    line: str, *, is_counted: bool
+) -> None:
+    """Also where the call that exceeds the limit differs in something else, as in a parameter of an optimizer."""
+    counted = failed("entry['n'] was 1, now 2", source="entry['n']", born=(at(21),), cause=GuardCause.NUMBER)
+    given = of_versions(8, stopped=True)
+    mixed = tuple(
+        again(counted, compile_id=item.compile_id) if item.compile_id in {"0/4", "0/5"} else item
+        for item in given.recompiles
+    )
+    lines = {DEF.line: "def forward(self, x, kind):", 21: line, 22: "    return x"}
+    shown = findings(
+        dataclasses.replace(given, recompiles=mixed), read_line=lambda _path, number: lines.get(number)
+    )
+    (finding,) = (item for item in shown if item.code == "FL102")
+    assert any(cure.text == SETTING for cure in finding.cures) is not is_counted
+    assert any(hint.startswith("Change `entry` outside") for hint in finding.hints) is is_counted
+    assert not (is_counted and any("recompile_limit" in hint for hint in finding.hints))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fuselight.shared.report import CallCure, CureKind, GuardCause, Recompile
+from fuselight.shared.report import CallCure, CureKind, GuardCause, GuardFailure, Recompile
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, in_order
 from fuselight_server.explain.findings.advice.advice import tried_remedies, worded
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
 from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.recompilations.changed_values import changed_values, move_out
 from fuselight_server.explain.findings.recompilations.recompile_limit import (
     growth_of,
     higher_limit,
@@ -21,7 +22,11 @@ def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, 
     """The changes to try against what differed in the call that exceeded the recompile limit."""
     failures = root_failures(context, stopped) if stopped else ()
     cures = cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
-    limits = (*own_versions(context, stopped), *higher_limit(context, stopped, failures))
+    is_counted = bool(_counted(context, stopped))
+    limits = (
+        *own_versions(context, stopped),
+        *higher_limit(context, stopped, () if is_counted else failures),
+    )
     return (*cures, *worded(limits))
 
 
@@ -37,6 +42,8 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
         first = in_order((*own, *first)) if own[0].state is RemedyState.TRIED else (*first, *own)
     if any("recompile_limit" in remedy.text for remedy in first):
         return first
+    if counted := _counted(context, stopped):
+        return (*first, *(item for item in advice(move_out(context, counted)) if item not in first))
     higher = tried_remedies(higher_limit(context, stopped, failures), context.trials)
     if any(remedy.state is not RemedyState.REFUSED for remedy in higher):
         return in_order((*higher, *first))
@@ -49,6 +56,16 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
         bound = f"{quoted(failures[0].source)} has a bounded number of values: it had {len(values)} in these calls"
     last = f"Raise {limit.name}{limit.owner} only if {bound}"
     return (*first, *advice((last,)), *higher)
+
+
+def _counted(context: Context, stopped: Recompile | None) -> tuple[GuardFailure, ...]:
+    """The first number that made a version and that the code changes in each call: no limit is enough for it."""
+    for item in context.report.recompiles:
+        if stopped is not None and (item.function, item.location) == (stopped.function, stopped.location):
+            changed = changed_values(context, in_the_users_words(context, item))
+            if numbers := tuple(failure for failure in changed if failure.cause is GuardCause.NUMBER):
+                return numbers[:1]
+    return ()
 
 
 _VALUES = frozenset({GuardCause.NUMBER, GuardCause.VALUE})

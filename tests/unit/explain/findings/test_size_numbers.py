@@ -265,7 +265,7 @@ def test_a_number_that_decides_gets_the_step_for_what_it_decides(
             "Compute the number outside",
         ),
         (("h = x.sin()", "return h * NAMES[int(h[0])]"), "int(h[0])", False, "Return the tensor of which"),
-        (("for n in x.tolist():", "    print(x[:n])"), "x.tolist()", False, "Compute the number outside"),
+        (("for n in x.tolist():", "    print(x[:n])"), "x.tolist()", False, "Pass the numbers of `x` in"),
         (
             ("h = x.sin()", "return [h[:n] for n in h.tolist()]"),
             "h.tolist()",

@@ -236,7 +236,7 @@ def _selection_words(context: Context, broke: Location, words: BreakWords) -> Br
 def _number_words(context: Context, graph_break: Break, broke: Location, words: BreakWords) -> BreakWords:
     """The words of a number that is read from a tensor, by what the code does with it."""
     is_read = _READ in graph_break.explanation or not graph_break.explanation.startswith("Operator ")
-    step = number_step(context, broke, is_outermost=len(graph_break.stack) == 1)
+    step = number_step(context, graph_break, broke)
     hints = (step,) if step else _branch_hints(context, broke) or words.hints
     return replace(words, text=words.text or (NUMBER_TEXT if is_read else ""), hints=hints)
 

@@ -10,13 +10,15 @@ import ast
 import enum
 from collections.abc import Iterator
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import Break, Location
+from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
 from fuselight_server.explain.findings.breaks.branch_advice import Effect, effect_of
 from fuselight_server.explain.findings.breaks.branch_conditions import is_computed
 from fuselight_server.explain.findings.breaks.break_texts import first_step
+from fuselight_server.explain.findings.breaks.input_numbers import input_of_number
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.number_uses import Use, use_of, uses_of
-from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
+from fuselight_server.explain.findings.common.number_uses import Use, use_by_call, use_of, uses_of
+from fuselight_server.explain.findings.common.source_tree import node_at, parents_of, tree_around
 
 NUMBER_TEXT = (
     "The value of the tensor is known only when the graph runs, and the code needs it as a Python number while torch "
@@ -42,6 +44,11 @@ _STEPS: dict[object, str] = {
     _NumberPlace.ADDED: f"Return the tensor, and keep its number {_OUTSIDE}",
 }
 _GIVEN_STEP = f"Compute the number {_OUTSIDE} and pass it in"
+_INPUT_STEP = (
+    f"Pass the numbers of `{{0}}` in as Python numbers, beside the tensor or in its place: read them with "
+    f"`{{0}}.tolist()` {_OUTSIDE}, and use them here. {NOT_TRIED}"
+)
+_TAKEN = frozenset({Use.SIZE, Use.LOOP})
 _LOOP_COST = ": torch writes out the loop, and compiles once for each number of iterations"
 _COMPUTED_STEP = f"Return the tensor of which the number is read, and do what needs the number {_OUTSIDE}"
 _BRANCH_STEP = (
@@ -52,11 +59,11 @@ _LOOP_STEP = f"Keep the loop that `{{0}}` ends {_OUTSIDE}: compile its body, and
 _ENTRY_STEP = f"Choose the entry of `{{of}}` {_OUTSIDE}, and pass it in: torch has to know it while it traces"
 
 
-def number_step(context: Context, at: Location, *, is_outermost: bool) -> str:
-    """The step for the number that is read at `at`; empty where a tensor may do, or nothing is known of its uses.
-
-    `is_outermost`: whether the line is in the compiled function itself, and not in one that this calls.
-    """
+def number_step(context: Context, graph_break: Break, at: Location) -> str:
+    """The step for the number that a break reads at `at`; empty where a tensor may do, or its uses are not known."""
+    is_outermost = (
+        len(graph_break.stack) == 1
+    )  # in the compiled function itself, and not in one that this calls
     tree = tree_around(context, at)
     node = node_at(tree, at) if tree is not None else None
     if tree is None or node is None:
@@ -72,11 +79,23 @@ def number_step(context: Context, at: Location, *, is_outermost: bool) -> str:
     if name or kept is _NumberPlace.ATTRIBUTE or (kept is not None and is_outermost):
         return _branch_step(tree, name) if name else _STEPS[kept]
     uses = uses_at(context, at, node, parents)
+    return _use_step(context, graph_break, node, uses, is_given=is_given)
+
+
+def _use_step(
+    context: Context, graph_break: Break, node: ast.expr, uses: frozenset[Use], *, is_given: bool
+) -> str:
+    """The step by what happens to the number, which callers have if it `is_given`."""
+    if isinstance(node, ast.Call) and (taken := use_by_call(None, node)) in _TAKEN:
+        uses = frozenset({taken})  # the call itself takes the number, as `torch.arange(n)`
     is_list = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "tolist"
-    if is_list or (uses and uses.isdisjoint({Use.OTHER, Use.CONDITION})):
-        given = f"{_GIVEN_STEP}{_LOOP_COST if uses == {Use.LOOP} else ''}"
-        return _STEPS[Use.SHOWN] if uses == {Use.SHOWN} else given if is_given else _COMPUTED_STEP
-    return ""
+    if not is_list and (not uses or not uses.isdisjoint({Use.OTHER, Use.CONDITION})):
+        return ""
+    if uses == {Use.SHOWN}:
+        return _STEPS[Use.SHOWN]
+    name = input_of_number(context, graph_break, node) if is_list or not is_given else ""
+    given = f"{_GIVEN_STEP}{_LOOP_COST if uses == {Use.LOOP} else ''}"
+    return _INPUT_STEP.format(name) if name else given if is_given else _COMPUTED_STEP
 
 
 def _key_step(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str:
@@ -104,17 +123,6 @@ def indexed(context: Context, at: Location) -> tuple[str, str] | None:
     )
     node = next(places, None)
     return None if node is None else (ast.unparse(node.value), ast.unparse(node.slice))
-
-
-def node_at(tree: ast.AST, at: Location) -> ast.expr | None:
-    """The expression with exactly the columns of the place."""
-    wanted = (at.line, at.column, at.end_line or at.line, at.end_column)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Call, ast.Subscript)):
-            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-            if place == wanted:
-                return node
-    return None
 
 
 def _lookup(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.Subscript | None:

@@ -9,10 +9,10 @@ import ast
 import enum
 
 from fuselight.shared.report import Location
-from fuselight_server.explain.findings.breaks.number_steps import in_chain, node_at, uses_at
+from fuselight_server.explain.findings.breaks.number_steps import in_chain, uses_at
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.number_uses import Use
-from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
+from fuselight_server.explain.findings.common.source_tree import node_at, parents_of, tree_around
 
 IDS = frozenset({"GB0036", "GB0037"})
 """Ids of operators whose result has a shape that depends on data."""

@@ -131,11 +131,12 @@ def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - o
     if isinstance(parent, ast.For):
         return Use.LOOP
     if isinstance(parent, ast.Call):
-        return _use_by_call(child, parent)
+        return use_by_call(child, parent)
     return Use.SHOWN if isinstance(parent, (ast.FormattedValue, ast.JoinedStr)) else None
 
 
-def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
+def use_by_call(child: ast.AST | None, call: ast.Call) -> Use:
+    """What a call does with a number that it gets as an argument."""
     if child is call.func:
         return Use.OTHER
     name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")

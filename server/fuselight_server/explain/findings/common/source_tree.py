@@ -102,3 +102,14 @@ def _def_around(context: Context, at: Location) -> Location | None:
 def parents_of(tree: ast.AST) -> dict[ast.AST, ast.AST]:
     """The parent of each node below `tree`."""
     return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+def node_at(tree: ast.AST, at: Location) -> ast.expr | None:
+    """The expression with exactly the columns of the place."""
+    wanted = (at.line, at.column, at.end_line or at.line, at.end_column)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Call, ast.Subscript)):
+            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            if place == wanted:
+                return node
+    return None

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
+import libcst.matchers as m
 
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.rewrites.assertions import assert_remedies, raise_remedy
@@ -46,12 +47,17 @@ class Alternative:
 def branch_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """Remedies for a branch, a conditional expression or an assert whose condition is a tensor."""
     node = next(iter(site.nodes((cst.If, cst.IfExp, cst.Assert))), None)
+    if node is not None and m.findall(node.test, _ITEM):
+        return  # compared as a number: what keeps the tensor comes first (numbers.py)
     if isinstance(node, cst.IfExp):
         yield from _conditional_expression(site, node)
     elif isinstance(node, cst.Assert):
         yield from assert_remedies(site, node)
     elif isinstance(node, cst.If):
         yield from _statement(site, node)
+
+
+_ITEM = m.Call(func=m.Attribute(attr=m.Name("item")), args=[])
 
 
 def _is_value(node: cst.BaseExpression) -> bool:

@@ -1,8 +1,8 @@
 """What a remedy does to the findings: whether its own is gone, which ones it causes, and which ones it uncovers.
 
 Invariant: a new finding refuses a remedy unless it says nothing against the new text: one that is only information, one
-that the old text had in other words, a recompilation if there are fewer of them, and one in code that the old text left
-in eager mode, if more is compiled now.
+that the old text had in other words, a recompilation if there are no more of them, and one in code that the old text
+left in eager mode, if more is compiled now.
 """
 
 from __future__ import annotations
@@ -67,11 +67,7 @@ def finding_changes(
             left.remove(match)
         elif old != finding:
             gone.append(old)
-    new = [
-        other
-        for other in left
-        if _counts(other, progress, is_tried=is_tried) and not _has_old_words(other, gone, progress)
-    ]
+    new = [other for other in left if _counts(other, progress) and not _has_old_words(other, gone, progress)]
     if finding.code == _RECOMPILED and not (is_tried or progress.recompiles_less):
         return FindingChanges(AS_OFTEN)  # for another cause, which failed with this one
     uncovered = uncovered_findings(new, progress, moves_break=moves_break)
@@ -89,13 +85,13 @@ def uncovered_findings(
     return tuple(finding for finding in new if is_progress and _is_uncovered(finding, progress))
 
 
-def _counts(new: Finding, progress: CompileProgress, *, is_tried: bool) -> bool:
-    """Whether a new finding may speak against a text; `is_tried` as in `finding_changes`."""
+def _counts(new: Finding, progress: CompileProgress) -> bool:
+    """Whether a new finding may speak against a text."""
     if new.severity < Severity.WARNING or new.code == _COMMENT:
         return False
     is_constant = new.code in _FIXED and new.severity < Severity.ERROR
-    if new.code == _RECOMPILED and (progress.recompiles_less or (is_tried and progress.recompiles_as_often)):
-        return False
+    if new.code == _RECOMPILED and not progress.recompiles_more:
+        return False  # another guard of a recompilation that there was before
     return not (is_constant and progress.keeps_static(new.subject))
 
 

@@ -108,9 +108,9 @@ class CompileProgress:
         return now <= before and now != before
 
     @property
-    def recompiles_as_often(self) -> bool:
-        """Whether no function is compiled again more often than before."""
-        return _recompilations(self.new) <= _recompilations(self.old)
+    def recompiles_more(self) -> bool:
+        """Whether a function is compiled again more often than before."""
+        return not _recompilations(self.new) <= _recompilations(self.old)
 
     def keeps_static(self, source: str) -> bool:
         """Whether a size or a number that the new text fixes was a constant of the old text's code, too."""

@@ -28,7 +28,13 @@ from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.static import example_unread
-from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures, wanted_cures
+from fuselight_server.fixes.verification.cure_trials import (
+    SHARE,
+    CureTrials,
+    TrialBudget,
+    try_cures,
+    wanted_cures,
+)
 from fuselight_server.source.reading import Reading, StaticTarget
 
 ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
@@ -43,9 +49,34 @@ async def report_as_is(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
 
 
 async def try_advice(
-    target_run: TargetRun, report: Report, budget: TrialBudget, outcome: CheckOutcome
+    target_run: TargetRun,
+    report: Report,
+    budget: TrialBudget,
+    outcome: CheckOutcome,
+    *,
+    tries_fixes: bool = False,
 ) -> Report:
-    """The report of a target with the trials that it lacks, as far as the budget allows."""
+    """The report of a target with the trials that it lacks, as far as the budget allows.
+
+    `tries_fixes`: whether the program is also run with the text of each fix, where no verification follows.
+    """
+
+    async def further(tried_report: Report, without: Report, trials: CureTrials) -> None:
+        from fuselight_server.fixes.verification.text_trials import try_texts  # noqa: PLC0415 - as below
+
+        tried = await try_texts(
+            *(tried_report, without, trials.request, trials.answer),
+            read=outcome.sources.text_or_none,
+            may_go_on=lambda: trials.has_time,
+            show=lambda text: target_run.show(f"trying {text}"),
+        )
+        outcome.tried_fixes.update({finding.identity: entries for finding, entries in tried.items()})
+
+    may_try = False
+    if tries_fixes and budget.allows(2 * sum(report.phases.values())):
+        from fuselight_server.fixes.verification.text_trials import may_try_texts  # noqa: PLC0415 - LibCST takes as long as all else in a check
+
+        may_try = may_try_texts(report, outcome.sources.text_or_none)
     return await try_cures(
         target_run.request,
         report,
@@ -53,6 +84,7 @@ async def try_advice(
         budget=budget,
         read_line=outcome.sources.line,
         show=lambda text: target_run.show(f"trying advice: {text}"),
+        further=further if may_try else None,
     )
 
 
@@ -75,9 +107,11 @@ async def analyze(
     """
     budget = TrialBudget(tries)
 
-    async def completed(report: Report, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+    async def completed(
+        report: Report, target_run: TargetRun, outcome: CheckOutcome, *, is_kept: bool = False
+    ) -> Report:
         try:
-            return await try_advice(target_run, report, budget, outcome)
+            return await try_advice(target_run, report, budget, outcome, tries_fixes=not is_kept)
         except asyncio.CancelledError:
             if not (keeps_partial and token.is_canceled):
                 raise
@@ -91,7 +125,7 @@ async def analyze(
     ) -> Report:
         if not wanted_cures(report, outcome.sources.line):
             return report
-        return await completed(report, await start(), outcome)
+        return await completed(report, await start(), outcome, is_kept=True)
 
     outcome = await report_each(
         options,

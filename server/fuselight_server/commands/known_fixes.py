@@ -77,8 +77,9 @@ class FindingFixes:
     def _of_report(self, finding: Finding, report: Report) -> tuple[FindingRemedy, ...]:
         answers, capture = self._outcome.answers, self._outcome.capture_key(report)
         others = sorted(map(self._outcome.capture_key, self._outcome.reports))
+        tried = self._outcome.tried_fixes.get(finding.identity, ())
         if answers is None or not all(others):
-            return self._computed(finding, report)
+            return _with_known(self._computed(finding, report), tried)
         path = report.target.path
         # A trial that came later changes no fix.
         asked = dataclasses.replace(finding, remedies=(), message="")
@@ -87,9 +88,10 @@ class FindingFixes:
         if fixes is None:
             fixes = self._computed(finding, report)
             answers.remember(path, json.dumps(encode(fixes)), self._used, *question)
+        if tried:
+            keep_verified(answers, capture, finding, tried)
         verified = _read(answers.recall(path, *_verified(capture, finding))) or ()
-        changes = {(fix.kind, fix.text) for fix in verified}
-        return (*verified, *(fix for fix in fixes if (fix.kind, fix.text) not in changes))
+        return _with_known(fixes, verified)
 
     def _computed(self, finding: Finding, report: Report) -> tuple[FindingRemedy, ...]:
         from fuselight_server.fixes.rewrites.families import rewrites  # noqa: PLC0415 - LibCST takes as long as all else in a check
@@ -109,6 +111,14 @@ class FindingFixes:
             file = text_of_file(path)
             self._texts[path] = file.text if file is not None else None
         return self._texts[path]
+
+
+def _with_known(
+    fixes: tuple[FindingRemedy, ...], known: tuple[FindingRemedy, ...]
+) -> tuple[FindingRemedy, ...]:
+    """The fixes, and in place of some what came of a run or of a verification of them."""
+    changes = {(fix.kind, fix.text) for fix in known}
+    return (*known, *(fix for fix in fixes if (fix.kind, fix.text) not in changes))
 
 
 def _read(text: str | None) -> tuple[FindingRemedy, ...] | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fuselight.shared.report import Problem, Report
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.commands.changed_lines import ChangedLines
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
     from fuselight_server.execution.runs.stored_reports import RepeatedCapture
@@ -58,6 +59,8 @@ class CheckOutcome:
     answers: KeptAnswers | None = None
     """What earlier checks of the same captures have looked up; None if every target is run."""
 
+    tried_fixes: dict[tuple[object, ...], tuple[FindingRemedy, ...]] = field(default_factory=dict)
+    """By the identity of a finding in its target, what came of running the program with its fixes."""
     not_run: int | None = None
     """Targets that were left when the user stopped the command; None if it went to its end."""
 

@@ -63,21 +63,23 @@ async def try_cures(
     budget: TrialBudget,
     read_line: Callable[[str, int], str | None],
     show: Callable[[str], None] = lambda _text: None,
+    further: FurtherTrials | None = None,
 ) -> Report:
     """The report with the trials of its cures, those of the worst findings first; itself if there is nothing to try.
 
     Trials are compared with a run without a change and never with the report: the program may compile something else
     when it runs again, which would count for the change. If that run differs from the report, nothing is tried.
+    `further` may try something else after them.
     """
     cures = wanted_cures(report, read_line)
     seconds = sum(report.phases.values())
-    if not cures or not isinstance(request, CaptureRequest):
+    if not (cures or further is not None) or not isinstance(request, CaptureRequest):
         return report
     if why := _obstacle(request, report):
-        return _with_problem(report, why) if budget.allows(0) else report
+        return _with_problem(report, why) if cures and budget.allows(0) else report
     if not budget.allows(2 * seconds):  # the run for comparison, and one trial
         return report
-    trials = _CureTrials(request, run, budget, read_line, show)
+    trials = CureTrials(request, run, budget, read_line, show)
     without = await trials.compare(automatic=request.automatic)
     if request.automatic and not _is_same(without, report):
         without = await trials.compare(automatic=False)  # the user's run went to the program's end
@@ -87,13 +89,15 @@ async def try_cures(
             if without.failures and not report.failures
             else "the program compiled something else when it ran again"
         )
-        return _with_problem(report, why)
+        return _with_problem(report, why) if cures else report
     report = await trials.each(_with_problem(report), without)
+    if further is not None:
+        await further(report, without, trials)
     is_open = trials.is_full and bool(wanted_cures(report, read_line))
     return _with_problem(report, f"{MAX_TRIALS} changes were tried before it") if is_open else report
 
 
-class _CureTrials:
+class CureTrials:
     """The trials of one report, with the runs that they need."""
 
     def __init__(
@@ -152,12 +156,21 @@ class _CureTrials:
         return self._count >= MAX_TRIALS
 
     @property
+    def has_time(self) -> bool:
+        """Whether there is time for one more run."""
+        return self._budget.allows(_EXPENSIVE * self._seconds)
+
+    @property
     def _may_go_on(self) -> bool:
-        return not self.is_full and self._budget.allows(_EXPENSIVE * self._seconds)
+        return not self.is_full and self.has_time
 
     async def _answer(self, trial: CureRun) -> Report:
+        return await self.answer(dataclasses.replace(self.request, trial=trial, preload=True))
+
+    async def answer(self, request: RunRequest) -> Report:
+        """Make a run, whose time counts."""
         start = self._budget.clock()
-        answer = await self._run(dataclasses.replace(self.request, trial=trial, preload=True))
+        answer = await self._run(request)
         taken = self._budget.clock() - start
         self._seconds = max(self._seconds, taken)
         self._budget.spent += taken
@@ -191,6 +204,10 @@ class _CureTrials:
                 best, pending = trial, smaller(parts)
             elif best is None and parts is joint:
                 pending += smaller(parts)  # one of them may be without any effect
+
+
+FurtherTrials = Callable[[Report, Report, CureTrials], Awaitable[None]]
+"""Tries more; it gets the report with its trials, the run without a change, and what makes further runs."""
 
 
 def _with_trial(report: Report, trial: CureTrial) -> Report:

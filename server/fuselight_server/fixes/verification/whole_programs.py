@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.progress import CompileProgress
 
 ALONE = "of the calls repeated alone"
-_REFUSED = {
+REFUSED = {
     AS_OFTEN: "the whole program compiles as often as before",
     STILL_THERE: "the whole program still has the finding",
 }
+"""Why a change is refused, in words about the whole program, by those about the calls that are repeated."""
 _LONGEST = 60.0
 """Seconds of a program that is run again for each fix; a longer one is not."""
 
@@ -79,7 +80,7 @@ class WholePrograms:
         progress = self._progress(before, after, remedy)
         now = self._findings_after(after, remedy.texts)
         changes = finding_changes(finding, findings, now, progress, moves_break=remedy.moves_break)
-        if refused := _REFUSED.get(changes.why):
+        if refused := REFUSED.get(changes.why):
             return refuse(attempt, refused)
         self._reports[id(program)] = texts.after(remedy.texts), after
         old, new = counts(before), counts(after)

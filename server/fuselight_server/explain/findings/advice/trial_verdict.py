@@ -260,7 +260,7 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
         yield f"it cannot be applied: {new.refused}"
     if cure.kind is not CureKind.SETTING and not new.changed:
         yield NOT_APPLIED
-    yield from _new_failures(without, cured)
+    yield from new_failures(without, cured)
     if new.calls != old.calls and not without.failures:
         yield "the program makes other calls each time"
     if without.failures:  # the run with the cure may go further
@@ -288,7 +288,7 @@ def _for_limit(cured: Report) -> str:
 def _other_results(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator[str]:
     """What the calls return or leave otherwise than before."""
     kinds = {part.kind for part in cure.changes}
-    if CureKind.DTYPE not in kinds and not _same_results(old, new):
+    if CureKind.DTYPE not in kinds and not same_results(old, new):
         yield "the results differ"
     if not kinds.isdisjoint(_OF_STATE):
         yield from _other_state(cure, old, new)
@@ -296,7 +296,7 @@ def _other_results(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterat
         yield "one more call leaves other values in a tensor"
 
 
-def _same_results(old: TrialCounts, new: TrialCounts) -> bool:
+def same_results(old: TrialCounts, new: TrialCounts) -> bool:
     """Whether the calls returned tensors with the same sums, but for rounding."""
     return len(old.results) == len(new.results) and all(
         _same_sums(before, after) for before, after in zip(old.results, new.results, strict=True)
@@ -350,7 +350,8 @@ def _same_sums(before: tuple[float, ...], after: tuple[float, ...]) -> bool:
     )
 
 
-def _new_failures(without: Report, cured: Report) -> Iterator[str]:
+def new_failures(without: Report, cured: Report) -> Iterator[str]:
+    """The failures that only the run with a change has, in words."""
     known = {(failure.exception, failure.message) for failure in without.failures}
     for failure in cured.failures:
         if (failure.exception, failure.message) not in known:

@@ -79,7 +79,7 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
         ((at(22, function="g"),), "all of it runs in eager mode"),
         (
             (at(22, function="f"),),
-            "its own lines run in eager mode; functions that it calls are compiled",
+            "its own lines run in eager mode; of what it calls, only `inner` is compiled",
         ),
     ],
 )

@@ -71,7 +71,7 @@ def test_the_cost_of_a_skipped_function_is_that_of_its_own_lines() -> None:
         every = findings(report(not_compiled=(skipped,), frames=frames, compiles=compiles))
         return next(finding.cost for finding in every if finding.code == "FL101")
 
-    separately = "; functions that it calls are compiled separately"
+    separately = "; of what it calls, only `attend` is compiled"
     assert cost() == ("all of it runs in eager mode",)
     assert cost(called) == (f"its own lines run in eager mode{separately}",)
     assert cost(called, before) == (f"the part with line 49 runs in eager mode{separately}",)
@@ -105,8 +105,34 @@ def test_a_function_that_was_skipped_for_a_break_leaves_what_to_do_to_that_break
     assert full.severity is Severity.WARNING
     assert full.remedies
     assert full.cost[0] == (
-        "all of `LM.forward` runs in eager mode, not only this line; functions that it calls are compiled separately"
+        "all of `LM.forward` runs in eager mode, not only this line; of what it calls, only `attend` is compiled"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("overlap",), "only `overlap` is compiled"),
+        (("overlap", "decode", "overlap"), "only `overlap` and `decode` are compiled"),
+        (("a", "b", "c", "d", "e"), "only `a`, `b`, `c` and 2 more are compiled"),
+    ],
+)
+def test_the_cost_names_what_is_compiled_of_a_function_in_eager_mode(
+    names: tuple[str, ...], shown: str
+) -> None:
+    """Layers of torch, and what gave no graph, are not compiled: the names are all there is."""
+    own = at(35, function="detect")
+    broke = broken(own, gb="GB0036", frame_skipped=True, frame_function="Net.detect", explanation="")
+    every = (*names, "no_graph")
+    compiles = tuple(
+        Compile(
+            f"{index}/0", index, Outcome.COMPILED, graph=Graph(4) if name in names else None, caller=(own,)
+        )
+        for index, name in enumerate(every)
+    )
+    frames = tuple(Frame(name, at(index)) for index, name in enumerate(every, 1))
+    (finding,) = findings(report(breaks=(broke,), frames=frames, compiles=compiles))
+    assert finding.cost[0].endswith(f"; of what it calls, {shown}")
 
 
 def test_a_function_whose_callee_is_compiled_has_something_to_compile() -> None:

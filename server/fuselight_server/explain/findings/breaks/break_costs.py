@@ -79,8 +79,7 @@ def _of_skipped(context: Context, graph_break: Break) -> Iterator[str]:
     # What was compiled of the function before stays: only a resumption of it was skipped then.
     part = "the rest" if any(map(_size, _same_function(context, graph_break))) else "all"
     own, function = graph_break.stack[:1], graph_break.frame_function or ""
-    has_calls = bool(own) and calls_compiled(context, own[0].path, function)
-    called = "; functions that it calls are compiled separately" if has_calls else ""
+    called = of_compiled_calls(context, own[0].path, function) if own else ""
     yield f"{part} of {_name(graph_break)} runs in eager mode, not only this line{called}"
     lines = lines_in_loops(context, graph_break.stack[0]) if graph_break.stack else ()
     if lines:
@@ -90,15 +89,23 @@ def _of_skipped(context: Context, graph_break: Break) -> Iterator[str]:
         yield f"the {format_count(graph_break.operators, 'operator')} traced before this line run in eager too"
 
 
-def calls_compiled(context: Context, path: str, function: str) -> bool:
-    """Whether a function that a function of a file calls gave a graph, as under `disable(recursive=False)`."""
+def calls_compiled(context: Context, path: str, function: str) -> tuple[str, ...]:
+    """What a function of a file calls that gave a graph, as under `disable(recursive=False)`: the names, each once."""
     caller = (path, function.rpartition(".")[2])
-    return any(
-        (above.path, above.function) == caller
+    frames = (
+        context.frame_of(item)
         for item in context.report.compiles
-        if _size(item)
-        for above in item.caller
+        if _size(item) and any((above.path, above.function) == caller for above in item.caller)
     )
+    return tuple(dict.fromkeys(f"`{plain(frame.function)}`" for frame in frames if frame is not None))
+
+
+def of_compiled_calls(context: Context, path: str, function: str) -> str:
+    """What is compiled of a function in eager mode, as the end of a sentence: layers of torch, say, are not."""
+    names = calls_compiled(context, path, function)
+    verb = "is" if len(names) == 1 else "are"
+    shown = format_list(cut_list(names, _MAX_NAMED + 1))
+    return f"; of what it calls, only {shown} {verb} compiled" if names else ""
 
 
 def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from fuselight.shared.report import NotCompiledKind as Kind
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.remedies import FindingRemedy, advice
-from fuselight_server.explain.findings.breaks.break_costs import calls_compiled
+from fuselight_server.explain.findings.breaks.break_costs import calls_compiled, of_compiled_calls
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR, break_at, title_at, words_of
 from fuselight_server.explain.findings.breaks.generators import (
     is_comprehension,
@@ -295,23 +295,15 @@ def _followed(context: Context, uncompiled_code: NotCompiled, stopped: Recompile
 def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:
     if uncompiled_code.kind in _LIMITS:
         return ("later calls that match no compiled version run in eager mode, without a warning",)
-    if uncompiled_code.kind is Kind.DISABLED and calls_compiled(
-        context, uncompiled_code.location.path, uncompiled_code.function
-    ):
-        return ("its own lines run in eager mode; functions that it calls are compiled",)
+    called = of_compiled_calls(context, uncompiled_code.location.path, uncompiled_code.function)
     if uncompiled_code.rest_from is not None:
         return (
             _compiled_before(context, uncompiled_code),
             f"`{name}` runs in eager mode from line {uncompiled_code.rest_from} on",
         )
-    called = (
-        "; functions that it calls are compiled separately"
-        if calls_compiled(context, uncompiled_code.location.path, uncompiled_code.function)
-        else ""
-    )
     if partly and uncompiled_code.stack:
         return (f"the part with line {uncompiled_code.stack[0].line} runs in eager mode{called}",)
-    if called and uncompiled_code.kind in {Kind.SKIPPED, Kind.GENERATOR}:
+    if called and uncompiled_code.kind in {Kind.SKIPPED, Kind.GENERATOR, Kind.DISABLED}:
         return (f"its own lines run in eager mode{called}",)
     return ("all of it runs in eager mode",) if uncompiled_code.kind is not Kind.NO_TENSORS else ()
 

@@ -173,6 +173,20 @@ def test_a_number_that_becomes_a_tensor_leaves_the_same_state(
     assert trial_of(dynamic, without, cured).refused == ""
 
 
+def test_the_state_after_a_failure_that_a_change_removes_is_not_compared() -> None:
+    """A loop goes on where the program failed: its variables have other values then."""
+
+    def with_total(compiles: int, total: str, *failures: Failure) -> Report:
+        counts = TrialCounts(6, {"0/0": 6}, 6, state={"total": total})
+        return run(compiles, trial=counts, failures=failures)
+
+    without = with_total(3, "1", ERROR)
+    assert trial_of(CURE, without, with_total(1, "3")).cures
+    other = replace(ERROR, message="another error")
+    assert not trial_of(CURE, without, with_total(1, "3", other)).cures
+    assert trial_of(CURE, without, with_total(1, "3", ERROR)).refused == "`total` is then another value"
+
+
 def test_what_no_program_with_such_values_can_change_is_refused_and_not_left_untried() -> None:
     cure = CallCure(CureKind.STACK, FILE, DEF.line, ("parts",))
 

@@ -267,7 +267,8 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
         again = _count_recompilations(cured) - _count_recompilations(without)
         if again > 0:
             yield f"the run then goes on, with {format_count(again, 'more recompilation')}"
-        new = replace(new, results=new.results[: len(old.results)])
+        state = new.state if cured.failures else old.state  # of later lines, where the run goes on
+        new = replace(new, results=new.results[: len(old.results)], state=state)
     yield from _other_results(cure, old, new)
     yield from _uncompiled(cure, without, cured, uncovered)
     if CureKind.NUMBER in {part.kind for part in cure.changes}:

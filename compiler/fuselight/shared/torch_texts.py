@@ -42,6 +42,7 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\.__dict__\[(['\"])([A-Za-z_]\w*)\1\]"), r".\2"),
     (re.compile(r"\.(?:_modules|_parameters|_buffers)\[(['\"])([A-Za-z_]\w*)\1\]"), r".\2"),
     (re.compile(r"\.(?:_modules|_parameters|_buffers)\[(['\"])(\d+)\1\]"), r"[\2]"),
+    (re.compile(r"\btorch\.sym_(float|int|max|min|sum)\("), r"\1("),
     (re.compile(r"\b___tuple_iterator_len\(([^()]*)\)"), r"the number of items left in \1"),
     (re.compile(r"\b___key_to_id\(([^()]*)\)"), r"the keys of \1"),
     (re.compile(r"\b___(?:dataclass|namedtuple)_fields\(([^()]*)\)"), r"the fields of \1"),

@@ -131,6 +131,7 @@ def test_no_name_that_only_torch_knows_is_shown(text: str, words: str | None) ->
         ("___odict_getitem(L['a'], 'k')", "a['k']"),
         ("___normalize_range_iter(L['a'])", "a"),
         ("___normalize_count_iter(L['a'])", "a"),
+        ("2 * torch.sym_float(L['a']) / 3", "2 * float(a) / 3"),
         ("___key_to_id(L['a'])", "the keys of a"),
         ("___dataclass_fields(L['a'])", "the fields of a"),
         ("___namedtuple_fields(L['a'])", "the fields of a"),

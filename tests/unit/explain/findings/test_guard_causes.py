@@ -22,7 +22,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.expectations import expectation
-from tests.support.recompilations import SIZE, WHOLE, again, failed, untried
+from tests.support.recompilations import SIZE, WHOLE, again, failed, finding_of, untried
 from tests.support.reports import LIBRARY, at, report
 
 
@@ -53,7 +53,7 @@ def test_a_global_integer_may_be_an_argument(expression: str, now: str, *, is_ad
     advised = (
         "Or pass `pool.used` as an argument: torch keeps an int argument dynamic from its second value on"
     )
-    assert any(text.startswith(advised) for text in expectation(number)) is is_advised
+    assert any(remedy.text.startswith(advised) for remedy in finding_of(number).remedies) is is_advised
 
 
 def test_an_argument_of_a_library_is_not_marked_by_the_library_name_for_it() -> None:

@@ -87,10 +87,6 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     ),
     GuardCause.OTHER: "Expect one compile for each of the values shown",
 }
-_AS_ARGUMENT = (
-    "Or pass {value} as an argument: torch keeps an int argument dynamic from its second value on, unless a line "
-    "needs its exact value"
-)
 _BY_KIND = {
     "inference tensor": (
         "Create {value} under the same mode each time: always inside torch.inference_mode(), or always outside it"
@@ -129,9 +125,6 @@ def expectation(failure: GuardFailure, *, other_object: bool = False) -> tuple[s
         or _EXPECTED[failure.cause]
     )
     texts = words if isinstance(words, tuple) else (words,)
-    numbers = f"{failure.was}{failure.now}".isdecimal()
-    if failure.cause is GuardCause.NUMBER and failure.expression.startswith("G[") and numbers:
-        texts = (*texts, _AS_ARGUMENT)
     size = failure.sizes[0] if failure.cause is GuardCause.DIMENSION and failure.sizes else None
     name = f"{size.name}.size({size.dimension})" if size is not None else failure.source
     if failure.cause is GuardCause.KEYS:  # the guard is on a key, or on how many there are

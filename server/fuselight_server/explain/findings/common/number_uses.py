@@ -149,3 +149,54 @@ def use_by_call(child: ast.AST | None, call: ast.Call) -> Use:
     if is_of_math or name in _OPTIONS or (isinstance(call.func, ast.Name) and name in _PYTHON):
         return Use.PYTHON
     return Use.SIZE if name in _SIZES else Use.OTHER
+
+
+_DYNAMIC = frozenset({"sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan"})
+"""Functions of `math` that torch calculates with a dynamic number; for all others it fixes a float."""
+_OF_INTS = frozenset({"ceil", "floor", "trunc", "log2"})
+"""Those that also leave an int dynamic."""
+
+
+def is_dynamic(call: ast.Call) -> bool:
+    """Whether torch calculates the function with a dynamic number."""
+    owner, _, name = ast.unparse(call.func).rpartition(".")
+    return owner == "math" and name in _DYNAMIC
+
+
+def calculated(read: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:
+    """The whole calculation around a read: operators, and the functions of `math` that torch calculates with."""
+    parent = parents.get(read)
+    is_operator = isinstance(parent, (ast.BinOp, ast.UnaryOp)) and not isinstance(parent.op, ast.Not)
+    is_call = isinstance(parent, ast.Call) and is_dynamic(parent)
+    return calculated(parent, parents) if (is_operator or is_call) and isinstance(parent, ast.expr) else read
+
+
+def fixing_call(context: Context, failure: GuardFailure) -> tuple[str, int] | None:
+    """The function of NumPy or `math` on the line of a guard that fixes an int, and the line: `np.cos`.
+
+    None where the line calls no such function, or several.
+    """
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    names = {
+        ast.unparse(node.func)
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Call)
+        and read is not None
+        and node.lineno <= read.line <= (node.end_lineno or node.lineno)
+    }
+    fixing = [name for name in names if fixes(name)]
+    return (fixing[0], read.line) if read is not None and len(fixing) == 1 else None
+
+
+def fixes(name: str) -> bool:
+    """Whether torch fixes an int with which a function is called."""
+    owner, _, last = name.rpartition(".")
+    return owner in _OF_NUMBERS and not (owner == "math" and last in _DYNAMIC | _OF_INTS)
+
+
+def without_fixing(call: tuple[str, int]) -> str:
+    """What to write for a function that fixes a number; empty where `math` has no such function that does not."""
+    name, line = call
+    other = f"math.{name.rpartition('.')[2]}"
+    return "" if fixes(other) else f"write `{other}` for `{name}` on line {line}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fuselight.shared.report import Location
 from fuselight_server.explain.findings.advice.expectations import NOT_TRIED
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.number_uses import Use, use_of
+from fuselight_server.explain.findings.common.number_uses import Use, calculated, is_dynamic, use_of
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
 
 _OPEN = (
@@ -20,8 +20,6 @@ _OPEN = (
     "indexes or branches with it. Passed in as a tensor it needs none, where the code only computes with it"
 )
 _CONVERSIONS = frozenset({"float", "int", "bool"})
-_DYNAMIC = frozenset({"sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan"})
-"""Functions of `math` that torch calculates with a dynamic number; for all others it fixes the number."""
 _Parents = dict[ast.AST, ast.AST]
 
 
@@ -35,7 +33,7 @@ def result_step(context: Context, broke: Location | None, fixing: Location | Non
     if not isinstance(node, ast.expr):
         return _expected(fixing.line) if fixing is not None else _OPEN
     reads = list(_reads(node, parents))
-    uses = [(use_of(top, parents), top) for top in (_calculated(read, parents) for read in reads)]
+    uses = [(use_of(top, parents), top) for top in (calculated(read, parents) for read in reads)]
     needed = (top.lineno for use, top in uses if use not in {Use.OTHER, Use.CONDITION})
     line = fixing.line if fixing is not None else next(needed, None)
     if line is not None:
@@ -52,7 +50,7 @@ def result_step(context: Context, broke: Location | None, fixing: Location | Non
             f"its second value on. {NOT_TRIED}"
         )
     is_of_math = any(
-        isinstance(part, ast.Call) and _is_dynamic(part) for _, top in uses for part in ast.walk(top)
+        isinstance(part, ast.Call) and is_dynamic(part) for _, top in uses for part in ast.walk(top)
     )
     return _OPEN if is_of_math else f"{passed} as a tensor: the code after the break accepts one. {NOT_TRIED}"
 
@@ -72,11 +70,6 @@ def _is_at(node: ast.AST, at: Location) -> bool:
 
 def _name(call: ast.Call) -> str:
     return ast.unparse(call.func)
-
-
-def _is_dynamic(call: ast.Call) -> bool:
-    owner, _, name = _name(call).rpartition(".")
-    return owner == "math" and name in _DYNAMIC
 
 
 def _is_given(node: ast.expr, parents: _Parents) -> bool:
@@ -102,7 +95,7 @@ def _reads(node: ast.expr, parents: _Parents) -> Iterator[ast.expr]:
         seen.add(name)
         for read in parents:
             if isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load) and read.id == name:
-                top = _calculated(read, parents)
+                top = calculated(read, parents)
                 is_number = name == _target(statement, parents)
                 if is_number or use_of(top, parents) is not Use.OTHER:
                     yield read
@@ -115,11 +108,3 @@ def _target(statement: ast.AST, parents: _Parents) -> str:
     name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
     stores = [node for node in parents if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     return name if sum(store.id == name for store in stores) == 1 else ""
-
-
-def _calculated(read: ast.expr, parents: _Parents) -> ast.expr:
-    """The whole calculation around a read: operators, and the functions of `math` that torch calculates with."""
-    parent = parents.get(read)
-    is_operator = isinstance(parent, (ast.BinOp, ast.UnaryOp)) and not isinstance(parent.op, ast.Not)
-    is_call = isinstance(parent, ast.Call) and _is_dynamic(parent)
-    return _calculated(parent, parents) if (is_operator or is_call) and isinstance(parent, ast.expr) else read

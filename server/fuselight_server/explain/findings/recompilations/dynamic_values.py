@@ -22,7 +22,7 @@ _MAX_NAMED = 3
 _RANGE = re.compile(r"(?P<low>-?\d+) <= (?P<value>.+) and (?P=value) <= (?P<high>-?\d+)$")
 _ANY_SIZE = re.compile(r"2 <= [^=<>]+$")
 """What holds for each size that torch keeps symbolic."""
-_OF_NOTHING = re.compile(r"isnan|\.stride\(|//|\bmath\.|sym_float|\bmin\(|\bmax\(|\(-1\)|___stack")
+_OF_NOTHING = re.compile(r"isnan|\.stride\(|//|\bmath\.|\bfloat\(|\bmin\(|\bmax\(|\(-1\)|___stack")
 """In guards that a contiguous tensor and a number pass, and in those with torch's own arithmetic."""
 
 

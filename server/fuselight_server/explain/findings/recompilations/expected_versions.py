@@ -26,6 +26,8 @@ from fuselight_server.explain.findings.recompilations.recompile_limit import (
 from fuselight_server.explain.findings.recompilations.specializations import made_dynamic, stays_fixed
 
 _ONE_FOR_EACH = re.compile(r"Expect one compile for each (?:value of|string|length of|difference in) ?")
+_RESULT = re.compile(r" was \S+, now ")
+"""How a guard differs that is on the result of a calculation: each other result compiles."""
 _CHOSEN = frozenset({GuardCause.NUMBER, GuardCause.VALUE})
 _MAX_NAMED = 3
 IN_THIS_RUN = "Expect what this run had: "
@@ -106,14 +108,18 @@ def of_free_values(context: Context, recompilation: Recompile) -> str:
     is_fixed = any(stays_fixed(context, recompilation, failure) for failure in failures)
     if is_fixed or any(counts[name] > 1 for name in known):
         return differing(context, recompilation)
-    names = made_dynamic(context, recompilation, failures)
+    relations = [item.difference for again in later for item in nearest(again)[:1] if not item.source]
+    results = [text for text in relations if _RESULT.search(text)]
+    made = made_dynamic(context, recompilation, failures)
+    names = [name for name in made if not any(name in text for text in results)]
+    if made and not names:
+        return differing(context, recompilation)
     if not names:
         unguarded = format_list([quoted(failure.source) for failure in failures])
         return f"Expect one extra compile: what torch compiled next does not check {unguarded}"
     values = "the second value" if len(names) == 1 else "their second values"
     shown = format_list(cut_list(map(quoted, names), _MAX_NAMED))
-    relations = [item.difference for again in later for item in nearest(again)[:1] if not item.source]
-    is_compared = any(name in text for name in names for text in relations)
+    is_compared = any(name in text for name in names for text in relations if text not in results)
     more = ", and compiles for another outcome of a comparison with it" if is_compared else ""
     return f"Expect one extra compile: torch keeps {shown} dynamic from {values} on{more}"
 

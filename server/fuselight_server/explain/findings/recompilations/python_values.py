@@ -15,7 +15,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Location
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, NOT_TRIED
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.number_uses import Use, use_of
+from fuselight_server.explain.findings.common.number_uses import Use, calculated, fixes, use_of
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
 from fuselight_server.explain.findings.common.text import quoted
 
@@ -26,7 +26,7 @@ _METHODS = frozenset(name for kind in (str, list, tuple, dict, set) for name in 
 _ELEMENTS = re.compile(r"(?:\[[^\[\]]*\])+$")
 _AS_NUMBER = frozenset({Use.SLICE, Use.SIZE, Use.PYTHON})
 
-_NUMBER = "an int, which torch keeps dynamic from its second value on unless a line needs its exact value"
+_NUMBER = "an int, which torch keeps dynamic from its second value on"
 
 
 def outside_step(context: Context, failure: GuardFailure) -> tuple[str, ...]:
@@ -52,6 +52,10 @@ def outside_step(context: Context, failure: GuardFailure) -> tuple[str, ...]:
             shown = format_list([f"`{text}`" for text in texts])
             it = "it in as" if len(texts) == 1 else "them in, each as"
             kind = "a bool" if Use.CONDITION in uses else _NUMBER if uses & _AS_NUMBER else "a tensor"
+            around = (parents.get(calculated(result, parents)) for result in results)
+            fixing = [ast.unparse(call.func) for call in around if isinstance(call, ast.Call)]
+            if kind == _NUMBER and (names := [f"`{text}`" for text in dict.fromkeys(fixing) if fixes(text)]):
+                kind = f"an int, for each value of which {format_list(names)} still compiles"
             step = f"Compute {shown} outside the compiled code, and pass {it} {kind}"
         return (f"{step}: compiled code then does not read {quoted(name)}. {NOT_TRIED}",)
     return ()

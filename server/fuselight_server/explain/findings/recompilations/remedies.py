@@ -18,15 +18,17 @@ from fuselight_server.explain.findings.advice.break_cures import SETTINGS
 from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
+    NOT_TRIED,
     expectation,
     fixed_by_torch,
+    is_calculated,
     is_of_object,
 )
 from fuselight_server.explain.findings.advice.trial_verdict import removed_breaks, trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
 from fuselight_server.explain.findings.common.function_roles import for_role
 from fuselight_server.explain.findings.common.library_remedies import is_new_state, library_remedy
-from fuselight_server.explain.findings.common.number_uses import needs_number
+from fuselight_server.explain.findings.common.number_uses import fixing_call, needs_number, without_fixing
 from fuselight_server.explain.findings.common.resume_functions import (
     is_other_class,
     nearest,
@@ -402,10 +404,28 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         context, recompilation, failure
     ):
         texts = (words,)
+    texts = (*texts, *_without_fixing(context, failure))
     of_values = tuple(in_total(context, recompilation, failure, texts))
     return of_objects(context, recompilation, failure) or (*of_filled_cache(context, failure), *of_values)
 
 
+def _without_fixing(context: Context, failure: GuardFailure) -> tuple[str, ...]:
+    """What keeps an int dynamic: as an argument, and without the function of Python that fixes it."""
+    is_global = failure.cause is GuardCause.NUMBER and failure.expression.startswith("G[")
+    numbers = f"{failure.was}{failure.now}".isdecimal()
+    call = fixing_call(context, failure) if is_calculated(failure) or (is_global and numbers) else None
+    instead = without_fixing(call) if call is not None else ""
+    if call is None or not is_global:
+        as_argument = f"Or pass {quoted(failure.source)} as an argument: {_KEEPS_INTS}"
+        first = (
+            f"{instead[:1].upper()}{instead[1:]}: torch then calculates with the dynamic number. {NOT_TRIED}"
+        )
+        return (as_argument,) if is_global and numbers else (first,) if instead else ()
+    passed = f"Or pass {quoted(failure.source)} as an argument"
+    return (f"{passed}, and {instead}: {_KEEPS_INTS}",) if instead else ()
+
+
+_KEEPS_INTS = "torch keeps an int argument dynamic from its second value on"
 _VARYING = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION})
 """Changes after which torch may keep what changed symbolic; that of a type or a rank, it compiles for."""
 

@@ -29,6 +29,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding, Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
+from fuselight_server.explain.findings.breaks.numpy_numbers import array_steps
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.source_tree import is_decorated_with_compile
 from fuselight_server.explain.findings.common.text import place, plain
@@ -178,8 +179,10 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         return _of_handler(context, group, home, failure.handler)
     words = failure_words(context, failure) if code == "FL404" else None
     steps = words.hints if words is not None else ()
+    tried = context.trials.get(asked) if (asked := _question(code, failure, home)) is not None else None
+    if code == "FL401" and tried is not None and tried.cures:
+        steps = array_steps(context, failure)
     related = [*holding_lines(failure), *context.trail(failure.stack, without=home, verb="in")]
-    asked = _question(code, failure, home)
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
     if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
@@ -191,10 +194,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         words.text if words is not None else held_in_words(failure),
         at=home or directive,
         call=failure.call,
-        hints=(
-            *steps,
-            _next_step(context, code, failure, context.trials.get(asked) if asked is not None else None),
-        ),
+        hints=(*steps, _next_step(context, code, failure, tried)),
         cures=(asked,) if asked is not None else (),
         related=tuple(related),
         # Editors list no hints, and the user has asked for this run.

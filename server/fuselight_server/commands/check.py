@@ -72,8 +72,8 @@ async def try_advice(
         )
         outcome.tried_fixes.update({finding.identity: entries for finding, entries in tried.items()})
 
-    may_try = False
-    if tries_fixes and budget.allows(2 * sum(report.phases.values())):
+    may_try = tries_fixes and bool(wanted_cures(report, outcome.sources.line))
+    if tries_fixes and not may_try and budget.allows(2 * sum(report.phases.values())):
         from fuselight_server.fixes.verification.text_trials import may_try_texts  # noqa: PLC0415 - LibCST takes as long as all else in a check
 
         may_try = may_try_texts(report, outcome.sources.text_or_none)

@@ -110,9 +110,9 @@ def of_free_values(context: Context, recompilation: Recompile) -> str:
         return differing(context, recompilation)
     relations = [item.difference for again in later for item in nearest(again)[:1] if not item.source]
     results = [text for text in relations if _RESULT.search(text)]
-    made = made_dynamic(context, recompilation, failures)
-    names = [name for name in made if not any(name in text for text in results)]
-    if made and not names:
+    dynamic = made_dynamic(context, recompilation, failures)
+    names = [name for name in dynamic if not any(name in text for text in results)]
+    if dynamic and not names:
         return differing(context, recompilation)
     if not names:
         unguarded = format_list([quoted(failure.source) for failure in failures])

@@ -35,6 +35,13 @@ from fuselight_server.explain.findings.common.carried_values import carried_in_w
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumption_of
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
+from fuselight_server.explain.findings.recompilations.broken_sizes import (
+    break_before,
+    failures_of,
+    is_changed,
+    is_size,
+    with_break,
+)
 from fuselight_server.explain.findings.recompilations.equal_sizes import equal_argument, equal_size
 from fuselight_server.explain.findings.recompilations.size_remedies import keeps_sizes_fixed
 from fuselight_server.explain.findings.recompilations.weight_sizes import weight_of_size
@@ -87,7 +94,7 @@ def _place_key(
     A mask of attention has 24 sizes of 1, each of which was a finding under `dynamic=True`.
     """
     if key[1] is not None:
-        return (*key[:2], _is_size(symbol), key[-1])
+        return (*key[:2], is_size(symbol), key[-1])
     if _is_torchs_rule(symbol) and not _is_error(context, compiled, symbol):
         return (compiled.frame, symbol.marked)
     return key
@@ -101,7 +108,7 @@ def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
         not _is_error(context, compiled, symbol)
         and (
             bool(_weight(context, compiled, symbol))
-            if _is_size(symbol)
+            if is_size(symbol)
             else _is_of_layer(context, compiled, symbol)
         )
         for compiled, symbol in group
@@ -134,7 +141,7 @@ def _is_argument(context: Context, compiled: Compile, symbol: Symbol) -> bool:
     """Whether a call gives it a value: another call may give another one."""
     frame = context.frame_of(compiled)
     root = _ROOT.match(symbol.source)
-    is_attribute = root is not None and "." in symbol.source and not _is_size(symbol)
+    is_attribute = root is not None and "." in symbol.source and not is_size(symbol)
     known = frame.parameters if frame is not None else ()
     return (
         root is None
@@ -156,17 +163,17 @@ def _is_of_recompilation(
 ) -> bool:
     """Whether the recompilation's own finding has it: torch made what changed symbolic by itself, and code fixed it."""
     recompilation, frame = again.get(compiled.id), context.frame_of(compiled)
-    if not _is_size(symbol) and frame is not None:
+    if not is_size(symbol) and frame is not None:
         # The version before fixed it as well, to the value that is not the new one.
         return any(
-            _is_changed(symbol, failure) for failure in _failures(context, frame.function, frame.location)
+            is_changed(symbol, failure) for failure in failures_of(context, frame.function, frame.location)
         )
     if recompilation is None or symbol.marked:
         return recompilation is not None and _is_torchs_rule(symbol)
     if _is_torchs_rule(symbol):
         return True
-    failures = _failures(context, recompilation.function, recompilation.location)
-    return any(_is_changed(symbol, failure) for failure in failures)
+    failures = failures_of(context, recompilation.function, recompilation.location)
+    return any(is_changed(symbol, failure) for failure in failures)
 
 
 def _is_told_with_equals(context: Context, compiled: Compile, symbol: Symbol) -> bool:
@@ -175,21 +182,9 @@ def _is_told_with_equals(context: Context, compiled: Compile, symbol: Symbol) ->
     equal = taken_for_one(compiled, symbol)
     return frame is not None and any(
         f"{size.name}.size({size.dimension})" in equal
-        for failure in _failures(context, frame.function, frame.location)
+        for failure in failures_of(context, frame.function, frame.location)
         for size in failure.sizes
     )
-
-
-def _failures(context: Context, function: str, location: Location) -> list[GuardFailure]:
-    """The guards of a function that failed, in all of its recompilations."""
-    recompiles = (item for item in context.report.recompiles if item.function == function)
-    entries = (entry for item in recompiles if item.location == location for entry in item.entries)
-    return [failure for entry in entries for failure in entry.failures]
-
-
-def _is_changed(symbol: Symbol, failure: GuardFailure) -> bool:
-    sizes = (f"{size.name}.size({size.dimension})" for size in failure.sizes)
-    return symbol.source in {failure.source, *sizes}
 
 
 def _became_dynamic(context: Context, compiled: Compile, symbol: Symbol) -> bool:
@@ -252,19 +247,20 @@ def _finding(
     compiled, symbol = next((item for item in group if item[1].marked), group[0])
     home = context.innermost_user_frame(symbol.stack, compiled.caller)
     name = quoted(in_words(context, compiled, symbol) or symbol.name)
-    kind = "size" if _is_size(symbol) else "value"
+    kind = "size" if is_size(symbol) else "value"
     values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
-    is_marked = symbol.marked and _is_size(symbol)
+    is_marked = symbol.marked and is_size(symbol)
     wish = "was marked dynamic (mark_dynamic or dynamic=True)" if is_marked else "was dynamic"
     rule = _is_torchs_rule(symbol)
     is_error = _is_error(context, compiled, symbol)
     instead = _changed_instead(context, compiled, symbol)
-    steady = _STEADY[instead] if instead is not None else ""
+    broke = None if is_error else break_before(context, group)
+    steady = _STEADY[instead] if instead is not None else with_break(compiled, broke) if broke else ""
     equal = () if rule else taken_for_one(compiled, symbol)
     cures = _cures(context, compiled) if equal else ()
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
-        "FL301" if _is_size(symbol) else "FL302",
+        "FL301" if is_size(symbol) else "FL302",
         f"{name} is fixed to {values}" + (" although it was marked dynamic" if is_marked else ""),
         f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
         # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
@@ -276,7 +272,7 @@ def _finding(
             by="torch" if rule else "The same line",
         ),
         at=home,
-        severity=_severity(context, group, is_error=is_error),
+        severity=Severity.INFORMATION if broke else _severity(context, group, is_error=is_error),
         cost=() if is_error or steady else (_cost(symbol, kind),),
         hints=(steady,) if steady else _remedies(context, compiled, symbol, name, cures),
         call=compiled.call,
@@ -285,6 +281,9 @@ def _finding(
             *(_marks(context, compiled, symbol) if is_error else ()),
         ),
         subject=symbol.source,
+        follows=Related(span_of(broke), f"it follows from the graph break on line {broke.line}")
+        if broke
+        else None,
         count=len(group),
         cures=worded(cures),
     )
@@ -327,7 +326,7 @@ def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error
     has_one_value = len({item.specialized_to for _, item in group}) == 1
     is_constant = has_one_value and (
         bool(_static_in_library(context, symbol))
-        or not _is_size(symbol)
+        or not is_size(symbol)
         or bool(_changed_instead(context, compiled, symbol))
     )
     return Severity.INFORMATION if is_constant or _is_torchs_rule(symbol) else None
@@ -336,10 +335,10 @@ def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error
 def _changed_instead(context: Context, compiled: Compile, symbol: Symbol) -> GuardCause | None:
     """What changed where a size did not: the rank of tensors, as those of an optimizer, or the type of the argument."""
     frame = context.frame_of(compiled)
-    if symbol.marked or frame is None or not _is_size(symbol):
+    if symbol.marked or frame is None or not is_size(symbol):
         return None
-    failures = _failures(context, frame.function, frame.location)
-    if any(_is_changed(symbol, failure) for failure in failures):
+    failures = failures_of(context, frame.function, frame.location)
+    if any(is_changed(symbol, failure) for failure in failures):
         return None
     owner = _SIZE_OF.sub("", symbol.source)
     of_type = any(failure.cause is GuardCause.TYPE and failure.source == owner for failure in failures)
@@ -374,7 +373,7 @@ def _hints(context: Context, compiled: Compile, symbol: Symbol, name: str) -> tu
         )
     if owner := _static_in_library(context, symbol):
         return (f"Expect one compile for each value of {name}: {quoted(owner)} marks it static",)
-    if not _is_size(symbol):
+    if not is_size(symbol):
         why = f": {_NEEDED}" if symbol.stack and home is not None else ""
         return (f"Expect one compile for each value of {name}{why}",)
     weight = _weight(context, compiled, symbol)
@@ -418,19 +417,15 @@ def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Rela
 _SIZE_OF = re.compile(r"\.size\((\d+)\)$")
 
 
-def _is_size(symbol: Symbol) -> bool:
-    return ".size(" in symbol.source or ".shape[" in symbol.source
-
-
 def _cost(symbol: Symbol, kind: str) -> str:
-    if _is_torchs_rule(symbol) and _is_size(symbol):
+    if _is_torchs_rule(symbol) and is_size(symbol):
         return "sizes of 0 and 1 need a compile of their own"
     return f"each {kind} needs its own compile"
 
 
 def _is_torchs_rule(symbol: Symbol) -> bool:
     """Whether no line fixed it: torch makes no symbol of a size of 0 or 1."""
-    return symbol.specialized_to in {"0", "1"} and not symbol.stack and _is_size(symbol)
+    return symbol.specialized_to in {"0", "1"} and not symbol.stack and is_size(symbol)
 
 
 def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from fuselight.shared.report import Location
@@ -30,16 +31,15 @@ def differences_of(processes: Iterable[ProcessMemory]) -> tuple[MemoryDifference
         return ()
     high, low = _by_line(peaks[most]), _by_line(peaks[least])
     lines = [
-        MemoryDifference(key[1], key[0], high.get(key, 0), most, low.get(key, 0), least)
-        for key in {**high, **low}
-        if high.get(key, 0) - low.get(key, 0) >= _LEAST_BYTES
+        MemoryDifference(key[1], key[0], high[key], most, low[key], least)
+        for key in high
+        if high[key] - low[key] >= _LEAST_BYTES
     ]
     return tuple(sorted(lines, key=lambda line: line.least - line.most)[:_MAX_SHOWN])
 
 
-def _by_line(moment: MemoryMoment) -> dict[tuple[TensorOrigin, Location | None], int]:
-    sizes: dict[tuple[TensorOrigin, Location | None], int] = {}
+def _by_line(moment: MemoryMoment) -> Counter[tuple[TensorOrigin, Location | None]]:
+    sizes: Counter[tuple[TensorOrigin, Location | None]] = Counter()
     for row in moment.held:
-        key = row.origin, row.location
-        sizes[key] = sizes.get(key, 0) + row.bytes
+        sizes[row.origin, row.location] += row.bytes
     return sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -11,32 +12,16 @@ from fuselight_server.jobs.memory.model import JobMemory
 
 
 def locations_of(memory: JobMemory) -> Iterator[Location]:
-    """Every line, some more than once."""
-    yield from _walk(memory)
+    """Every line, once."""
+    known: dict[Location, Location] = {}
+    _mapped(memory, lambda place: known.setdefault(place, place))
+    yield from known
 
 
 def located(memory: JobMemory, locate: Callable[[Location], Location]) -> JobMemory:
     """The same with local lines; `locate` gets each line of the job once."""
-    known: dict[Location, Location] = {}
-
-    def once(place: Location) -> Location:
-        if place not in known:
-            known[place] = locate(place)
-        return known[place]
-
-    mapped: JobMemory = _mapped(memory, once)
+    mapped: JobMemory = _mapped(memory, functools.cache(locate))
     return mapped
-
-
-def _walk(value: Any) -> Iterator[Location]:
-    if isinstance(value, Location):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _walk(item)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _walk(getattr(value, field.name))
 
 
 def _mapped(value: Any, locate: Callable[[Location], Location]) -> Any:

@@ -91,7 +91,7 @@ def estimate_rows() -> list[Row]:
     from fuselight.capture.calls.calls import Prepared  # noqa: PLC0415 - the same
     from fuselight.shared.devices import find  # noqa: PLC0415 - the same
     from fuselight.worker.memory.forms import FormEstimator, eager_form  # noqa: PLC0415 - the same
-    from fuselight.worker.memory.steps import Step, Unobserved  # noqa: PLC0415 - the same
+    from fuselight.worker.memory.steps import Step, StepObserver  # noqa: PLC0415 - the same
 
     device = find("h100")
     before = _resident()
@@ -104,7 +104,7 @@ def estimate_rows() -> list[Row]:
         ours = time.process_time() - start
         start = time.process_time()
         for _ in range(2):
-            step.make(net, Unobserved())
+            step.make(net, StepObserver())
         plain = time.process_time() - start
     if form.peak is None:
         raise RuntimeError(form.why_not)

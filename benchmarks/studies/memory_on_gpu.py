@@ -34,7 +34,7 @@ from fuselight.shared.devices import find
 from fuselight.shared.report import MemoryUse
 from fuselight.worker.memory.forms import eager_form
 from fuselight.worker.memory.peaks import StepRecord
-from fuselight.worker.memory.steps import Step, Unobserved
+from fuselight.worker.memory.steps import Step, StepObserver
 
 ROOT = Path(__file__).parents[2]
 RECORDING = ROOT / "tests" / "recordings" / "h200" / "memory.json"
@@ -147,7 +147,7 @@ def estimated(name: str, *, training: bool, form: str) -> int:
         whole = Trained(run).train(training)
         step = Step.of(Prepared(whole, (x,), {}), "adam", training=training)
         with eager_form(device) if form == "eager" else contextlib.nullcontext():
-            step.make(whole, Unobserved())
+            step.make(whole, StepObserver())
             record = StepRecord.of(step, device, (str(ROOT / "benchmarks"),), backend.origin_of_buffer)
             with record.tracker:
                 step.make(whole, record)

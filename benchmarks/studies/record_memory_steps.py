@@ -24,7 +24,7 @@ import torch
 from benchmarks.studies.memory_models import MODELS, Trained
 from benchmarks.studies.memory_more_models import MORE
 from fuselight.capture.calls.calls import Prepared
-from fuselight.worker.memory.steps import Step, Unobserved
+from fuselight.worker.memory.steps import Step, StepObserver
 
 EVERY = {**MODELS, **MORE}
 PROCESSES = 10
@@ -78,12 +78,12 @@ def _step_twice(name: str, step_name: str, form: str) -> None:
     whole = Trained(run).train(training)
     with torch.set_grad_enabled(training):
         step = Step.of(Prepared(whole, (x,), {}), "adam", training=training)
-        step.make(whole, Unobserved())
+        step.make(whole, StepObserver())
         torch.cuda.synchronize()
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        step.make(whole, Unobserved())
+        step.make(whole, StepObserver())
         torch.cuda.synchronize()
 
 

@@ -349,6 +349,8 @@ class MemoryRequest(RunRequest):
     """Whether changes are tried that would need less, of training steps."""
     savings_seconds: float = 60.0
     """After this time no further change is tried; the one that is being tried ends."""
+    exact: bool = False
+    """Whether all of many equal blocks are compiled, in place of few of them."""
     measures: bool = False
     """Whether the steps run on the device of the target's tensors, and are measured there instead of estimated."""
 

@@ -65,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="search the largest batch that fits, in eager mode and compiled",
     )
     parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="compile all layers of a large target, also where few of many equal ones predict its peak",
+    )
+    parser.add_argument(
         "--savings",
         action="store_true",
         help="try what would need less in training: points of activation_memory_budget, checkpointed modules, changes "
@@ -97,6 +102,7 @@ def execute(options: argparse.Namespace) -> int:
         tries_savings=options.savings,
         savings_seconds=options.savings_time,
         measures=options.measure,
+        is_exact=options.exact,
     )
     outcome = complete(options, estimate_memory, plan=plan)
     outcome = MemoryOutcome(check_in_cells(outcome.check), outcome.largest)

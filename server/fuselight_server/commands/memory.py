@@ -46,6 +46,8 @@ class MemoryPlan:
     """How long they may be tried: settings and modules for one half, changes of the source for the other."""
     measures: bool = False
     """Whether each step also runs on the device of the target's tensors: the estimate is for that one."""
+    is_exact: bool = False
+    """Whether all of many equal blocks are compiled, as they are for changes that would need less."""
 
 
 @dataclass
@@ -96,7 +98,7 @@ class _TargetMemory:
             return merged_ranks(reports)
         if not self.plan.measures:
             return await self._with_savings()
-        measured = await self.run.run_report(self._request(batches=self.plan.batches, measures=True))
+        measured = await self.run.run_report(self._request(measures=True))
         if measured.failures or not measured.memory:
             return measured
         self.device = measured.target_device
@@ -104,13 +106,12 @@ class _TargetMemory:
 
     async def _with_savings(self) -> Report:
         """The report with an estimate of each batch, and with what would need less if that is wanted."""
-        report = await self._estimated(self.plan.batches, savings=self.plan.tries_savings)
+        report = await self.run.run_report(self._request(savings=self.plan.tries_savings))
         if not self.plan.tries_savings:
             return report
         from fuselight_server.commands.memory_edits import with_edits  # noqa: PLC0415 - with LibCST
 
-        device = self.device if self.device is not None else self.plan.device
-        request = self._request(device=device, batches=self.plan.batches)
+        request = self._request()
         report = await with_edits(self.run, self.outcome, report, request, self.plan.savings_seconds / 2)
         if not self.plan.batches and not request.overlays and request.world is None:
             _keep(report)
@@ -118,29 +119,22 @@ class _TargetMemory:
 
     async def estimated(self, batches: tuple[int, ...]) -> Report:
         """The report with an estimate of each batch."""
-        return await self._estimated(batches)
-
-    async def _estimated(self, batches: tuple[int, ...], *, savings: bool = False) -> Report:
-        device = self.device if self.device is not None else self.plan.device
-        return await self.run.run_report(self._request(device=device, batches=batches, savings=savings))
+        return await self.run.run_report(self._request(batches=batches))
 
     async def _of_rank(self, world: WorldPlan) -> Report:
-        request = replace(
-            self._request(
-                device=self.plan.device, batches=self.plan.batches, savings=self.plan.tries_savings
-            ),
-            world=world,
-        )
+        request = replace(self._request(savings=self.plan.tries_savings), world=world)
         report = await self.run.run_report(request)
         return replace(report, memory=tuple(replace(estimate, rank=world.rank) for estimate in report.memory))
 
     def _request(self, **options: Any) -> MemoryRequest:
         return self.run.request.of_kind(
             MemoryRequest,
+            device=self.device if self.device is not None else self.plan.device,
             training=self.plan.training,
             optimizer=self.plan.optimizer,
+            exact=self.plan.is_exact or self.plan.tries_savings,
             savings_seconds=self.plan.savings_seconds / 2,
-            **options,
+            **{"batches": self.plan.batches, **options},
         )
 
 

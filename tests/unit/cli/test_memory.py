@@ -29,7 +29,11 @@ from fuselight.shared.report import (
     Note,
     Report,
     StepPhase,
+    Tier,
 )
+from fuselight_server.editor.results.memory import memory_result_of
+from fuselight_server.editor.results.memory_words import memory_info
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.memory.fit import Fit, fit_of
 from fuselight_server.explain.memory.words import (
     cause_in_words,
@@ -116,6 +120,45 @@ def test_the_text_has_both_peaks_their_rows_and_what_compiling_changes(
         "  note: What cuBLAS keeps was not measured.",
         "",
     ]
+
+
+def test_an_extrapolated_peak_is_marked_in_each_format(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = estimate(model)
+    assert whole.compiled is not None
+    blocks = "2, 3 and 4 of the 24 blocks of `layers`"
+    known = replace(whole, compiled=replace(whole.compiled, extrapolated=blocks))
+    words = f"~2 GB, in the backward of m.py:7: fits in 16 GB (extrapolated from {blocks})"
+    worker = answered(known)
+    lines = run(monkeypatch, worker).stdout.splitlines()
+    assert lines[2:4] == [
+        "    eager    3 GB, in the backward of m.py:7: fits in 16 GB",
+        f"    compiled {words}",
+    ]
+    page = run(monkeypatch, worker, "--format", "html").stdout
+    assert words in page
+    assert ">~2 GB<" in page
+    (call,) = json.loads(run(monkeypatch, worker, "--format", "json").stdout)["targets"][0]["calls"]
+    assert call["compiled"]["extrapolated"] == blocks
+    assert "extrapolated" not in call["eager"]
+    report = replace(reports.report(), memory=(known,), target_device=T4)
+    result = memory_result_of(Key("/m.py", "f", Tier.MEMORY), 1, report)
+    assert memory_info(result, is_running=False).text == "peak ~2 GB of 16 (compiled), 3 (eager)"
+
+
+def test_all_blocks_are_compiled_where_that_is_asked_for_or_changes_are_tried(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def answer(request: Any) -> Report:
+        if isinstance(request, MemoryRequest):
+            asked.append(request.exact)
+        return replace(reports.report(), memory=(estimate(model),), target_device=T4)
+
+    for arguments in ((), ("--exact",), ("--savings",)):
+        run(monkeypatch, AnsweringWorker(answer), *arguments)
+    assert asked[:3] == [False, True, True]
+    assert all(asked[1:])
 
 
 def test_what_a_name_holds_and_what_grows_is_named_in_each_format(

@@ -67,7 +67,7 @@ def test_the_peak_counts_each_storage_while_it_is_alive(
         tracker = tracked(call)
     assert tracker.peak.bytes == kib * KIB
     assert tracker.allocated == 0
-    assert sum(storage.bytes for storage in tracker.peak.alive) == tracker.peak.bytes
+    assert sum(storage.bytes for storage in tracker.alive_at(tracker.peak.number)) == tracker.peak.bytes
 
 
 def test_sizes_are_rounded_as_the_allocator_does() -> None:
@@ -82,7 +82,7 @@ def test_what_existed_before_is_counted_once_and_named() -> None:
     with tracker:
         y = x * 2
     assert tracker.peak.bytes == 8 * KIB
-    assert [(storage.use, storage.is_before) for storage in tracker.peak.alive] == [
+    assert [(storage.use, storage.is_before) for storage in tracker.alive_at(tracker.peak.number)] == [
         ("parameter", True),
         ("", False),
     ]

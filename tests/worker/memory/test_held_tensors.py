@@ -163,7 +163,10 @@ def test_who_holds_a_tensor_later_is_not_said_of_the_peak_before() -> None:
         torch.ones(2 * ROWS)  # the peak, in which a backward needs `kept`
         name = HeldStorages("kept", "variable", "f", storages={storage_key(kept) or 0: kept})
         label_held(tracker, [name], [])
-        assert [storage.use for storage in tracker.peak.alive] == [MemoryUse.SAVED.value, ""]
+        assert [storage.use for storage in tracker.alive_at(tracker.peak.number)] == [
+            MemoryUse.SAVED.value,
+            "",
+        ]
         assert [storage.use for storage in tracker.alive()] == [MemoryUse.HELD.value]
 
 

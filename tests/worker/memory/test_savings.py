@@ -21,7 +21,7 @@ from fuselight.shared.devices import find
 from fuselight.shared.report import MemoryPeak, SavingKind, StepPhase
 from fuselight.worker.memory import savings
 from fuselight.worker.memory.peaks import StepRecord
-from fuselight.worker.memory.steps import Step, Unobserved
+from fuselight.worker.memory.steps import Step, StepObserver
 from fuselight.worker.verify.eager_mode import eager_mode
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TensorFloat32")]
@@ -57,7 +57,7 @@ def peak_of(step: Step, *, is_compiled: bool) -> MemoryPeak:
 
     def make() -> MemoryPeak:
         function = torch.compile(module, backend=backend) if is_compiled else module
-        step.make(function, Unobserved())
+        step.make(function, StepObserver())
         record = StepRecord.of(step, H200, (__file__,), backend.origin_of_buffer)
         with record.tracker:
             step.make(function, record)

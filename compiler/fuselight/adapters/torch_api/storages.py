@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -47,23 +47,15 @@ class Storage(Generic[P]):
 class Moment(NamedTuple):
     """What is allocated after an operator has run."""
 
+    number: int
+    """Of the operator; 0 before all of them."""
     bytes: int
     inside: int
     """Bytes of these that the operator allocates itself."""
     phase: str
-
-
-@dataclass
-class PeakMoment(Generic[P]):
-    """When most bytes were allocated."""
-
-    bytes: int = 0
-    inside: int = 0
-    """Bytes of these that the operator allocates itself."""
-    phase: str = ""
-    operator: str = ""
-    place: P | None = None
-    alive: list[Storage[P]] = field(default_factory=list)
+    operator: Any = ""
+    place: Any = None
+    """As `place_of()` returns it."""
 
 
 class StorageTracker(TorchDispatchMode, Generic[P]):
@@ -92,7 +84,6 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self.phase = ""
         self.allocated = 0
         """Bytes, now."""
-        self.peak: PeakMoment[P] = PeakMoment()
         self.moments: list[Moment] = []
         """After each operator; the first one is before all of them."""
         self.every: list[Storage[P]] = []
@@ -132,16 +123,28 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
             storage = self._add(tensor, place)
             if storage is not None:
                 storage.use, storage.is_before = use, True
-        if self.allocated > self.peak.bytes:
-            self.peak = PeakMoment(self.allocated, alive=self.alive())
 
     def accept_buffer(self, tensor: torch.Tensor) -> None:
         """Follow a buffer that generated code has just made without an operator."""
         self._add(tensor, self._place_of_buffer())
 
+    @property
+    def peak(self) -> Moment:
+        """The first moment with the most bytes."""
+        now = Moment(0, self.allocated, 0, self.phase)
+        return max(self.moments or [now], key=lambda moment: moment.bytes)
+
     def alive(self) -> list[Storage[P]]:
         """What is allocated now."""
         return [storage for storage, _ in self._alive.values() if storage.bytes]
+
+    def alive_at(self, number: int) -> list[Storage[P]]:
+        """What was allocated after an operator."""
+        return [
+            storage
+            for storage in self.every
+            if storage.bytes and storage.born <= number and (storage.died is None or number < storage.died)
+        ]
 
     def storages_of(self, tensors: Iterable[torch.Tensor]) -> list[Storage[P]]:
         """What is followed of the tensors."""
@@ -183,15 +186,13 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
             self._add(value, place)
         inside = self._inside(func, args, result)
         phase = "backward" if node is not None else self.phase
-        self.moments.append(Moment(self.allocated + inside, inside, phase))
-        if self.allocated + inside > self.peak.bytes:
-            self.peak = PeakMoment(self.allocated + inside, inside, phase, str(func), place, self.alive())
+        self.moments.append(Moment(self._operator, self.allocated + inside, inside, phase, func, place))
         return result
 
     def _begin(self) -> None:
         """Record the moment before the first operator."""
         if not self.moments:
-            self.moments.append(Moment(self.allocated, 0, self.phase))
+            self.moments.append(Moment(0, self.allocated, 0, self.phase))
 
     def _place(self, node: Any) -> P | None:
         """The line of the operator that has just run, for `node` of autograd if it is one of a backward."""

@@ -123,6 +123,9 @@ class MemoryPeak:
     modules: tuple[ModuleMemory, ...] = ()
     """`held` by module in place of by line, most bytes first: the sum is the same."""
     timeline: MemoryTimeline | None = None
+    extrapolated: str = ""
+    """What was estimated in place of the whole target, as "2, 3 and 4 of the 24 blocks of `layers`"; then `modules` has
+    all blocks as one, `layers.*`, and there is no timeline. Empty: the whole."""
 
 
 @dataclass(frozen=True)

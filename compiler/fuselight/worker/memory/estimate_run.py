@@ -36,6 +36,7 @@ from fuselight.worker.memory import savings
 from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form, kept_attributes
 from fuselight.worker.memory.line_changes import changed_lines
 from fuselight.worker.memory.peaks import user_line
+from fuselight.worker.memory.repeated_blocks import LEAST_OPERATORS, extrapolated, repeated_blocks
 from fuselight.worker.memory.steps import Step, parameters_of
 
 _MAX_CALLS = 8
@@ -125,12 +126,14 @@ class EstimateMemory:
             step = Step.of(prepared, request.optimizer, training=training)
             first, first_passed = len(self._backend.graphs), len(self._backend.passed)
             with assumed_sizes(sizes.note):
-                eager, compiled = self._forms(state, step, prepared)
+                eager = self._eager(state, step, prepared)
+                short = None if sizes.are_read else self._extrapolated(state, step, prepared, eager)
+                compiled = short or self._compiled(state, step, prepared)
             lowered, passed = self._backend.graphs[first:], self._backend.passed[first_passed:]
             least: tuple[FormPeak, ...] = ()
             if sizes.are_read:
                 with assumed_sizes(sizes.note, least=True):
-                    least = self._forms(state, step, prepared)
+                    least = self._eager(state, step, prepared), self._compiled(state, step, prepared)
         name = request.optimizer if step.optimizer is not None else ""
         return MemoryEstimate(
             planned.text,
@@ -150,12 +153,43 @@ class EstimateMemory:
             ),
         )
 
-    def _forms(self, state: RunState, step: Step, prepared: Prepared) -> tuple[FormPeak, FormPeak]:
-        """The peaks of eager mode and of the compiled form."""
+    def _eager(self, state: RunState, step: Step, prepared: Prepared) -> FormPeak:
         module = module_of(prepared.function)
         with eager_form(self.device), kept_attributes(module):
-            eager = self._peak(state, step, prepared.function, module)
-        return eager, self._peak(state, step, state.compiled_form(prepared))
+            return self._peak(state, step, prepared.function, module)
+
+    def _compiled(self, state: RunState, step: Step, prepared: Prepared) -> FormPeak:
+        return self._peak(state, step, state.compiled_form(prepared))
+
+    def _extrapolated(
+        self, state: RunState, step: Step, prepared: Prepared, eager: FormPeak
+    ) -> FormPeak | None:
+        """The compiled form of a large target by few of its equal blocks; None where the whole is to be compiled.
+
+        Few blocks must give the peak of eager mode to the byte, which is known.
+        """
+        request, module = memory_request(state), module_of(prepared.function)
+        blocks = repeated_blocks(module)
+        is_large = eager.record is not None and len(eager.record.tracker.moments) >= LEAST_OPERATORS
+        if blocks is None or not is_large or request.exact or request.world is not None:
+            return None
+
+        def short(form: Callable[[RunState, Step, Prepared], FormPeak]) -> FormPeak:
+            forget_compiled()
+            with kept_attributes(module):
+                return form(state, Step.of(prepared, request.optimizer, training=step.training), prepared)
+
+        whole = extrapolated(blocks, functools.partial(short, self._eager), self.device)
+        if whole.peak is not None and whole.peak.bytes == _bytes_of(eager.peak):
+            whole = extrapolated(blocks, functools.partial(short, self._compiled), self.device)
+        elif whole.peak is not None:
+            whole = FormPeak(None, "few of them do not give the peak of eager mode")
+        forget_compiled()
+        if whole.peak is not None:
+            return whole
+        text = f"All {blocks.label} are compiled, which takes longer: {whole.why_not}."
+        _add_note(state, Note("blocks", text))
+        return None
 
     def _try_savings(
         self, state: RunState, request: MemoryRequest, prepared: Prepared, cuts: Sequence[BudgetCut]
@@ -166,22 +200,13 @@ class EstimateMemory:
             require_gradients(prepared, training=True)
             step = Step.of(prepared, request.optimizer, training=True)
 
-            def eager() -> tuple[MemoryPeak | None, str]:
-                with eager_form(self.device):
-                    form = self._peak(state, step, prepared.function)
-                return form.peak, form.why_not
-
-            def compiled() -> tuple[MemoryPeak | None, str]:
-                form = self._peak(state, step, state.compiled_form(prepared))
-                return form.peak, form.why_not
-
             before = results[-1].eager
             peaks = savings.StepPeaks(
                 step,
                 self.device,
                 request.roots,
-                eager,
-                compiled,
+                lambda: self._eager(state, step, prepared)[:2],
+                lambda: self._compiled(state, step, prepared)[:2],
                 before,
                 results[-1].compiled,
                 is_padded=any(entry.change is MemoryChange.PADDED for entry in results[-1].changes),
@@ -262,8 +287,7 @@ def note_unfollowed(state: RunState, kinds: set[str]) -> None:
     """Say which tensors are missing from the estimate."""
     if kinds:
         text = f"The memory of some tensors is not in the estimate: {', '.join(sorted(kinds))}."
-        note = Note("unfollowed", text)
-        state.notes.extend(() if note in state.notes else (note,))
+        _add_note(state, Note("unfollowed", text))
 
 
 @dataclass

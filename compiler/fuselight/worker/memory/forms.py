@@ -22,7 +22,7 @@ from fuselight.shared.report import Device, HolderGrowth, MemoryPeak
 from fuselight.shared.report.failure import root_line
 from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, keys_of, note_left, program_names
 from fuselight.worker.memory.peaks import StepRecord
-from fuselight.worker.memory.steps import Step, Unobserved
+from fuselight.worker.memory.steps import Step, StepObserver
 from fuselight.worker.verify.eager_mode import eager_mode
 
 _WORDS = 300
@@ -66,9 +66,9 @@ class FormPeak(NamedTuple):
     """The peak of eager mode or of the compiled form."""
 
     peak: MemoryPeak | None
-    record: StepRecord | None
     why_not: str = ""
     """Why there is no peak."""
+    record: StepRecord | None = None
     growth: tuple[HolderGrowth, ...] = ()
     """Names that held more after each step."""
 
@@ -97,7 +97,7 @@ class FormEstimator:
         try:
             before = program_names(target, self.roots)
             sizes.add(before)
-            step.make(function, Unobserved())
+            step.make(function, StepObserver())
             record = StepRecord.of(step, self.device, self.roots, self.backend.origin_of_buffer)
             left = program_names(target, self.roots)
             sizes.add(left)
@@ -107,10 +107,10 @@ class FormEstimator:
                 step.make(function, record)
             sizes.add(program_names(target, self.roots))
             for _ in range(_FURTHER_STEPS if sizes.may_grow() else 0):
-                step.make(function, Unobserved())
+                step.make(function, StepObserver())
                 sizes.add(program_names(target, self.roots))
         except Exception as error:  # the user's code, or an operator that needs values
             if is_stopped():
                 raise
-            return FormPeak(None, None, root_line(error, _WORDS))
-        return FormPeak(record.peak(self.device), record, growth=sizes.growth(LEAST_GROWTH))
+            return FormPeak(None, root_line(error, _WORDS))
+        return FormPeak(record.peak(self.device), record=record, growth=sizes.growth(LEAST_GROWTH))

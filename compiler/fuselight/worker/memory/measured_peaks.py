@@ -14,6 +14,7 @@ from fuselight.adapters.torch_api.allocator_history import AllocatorAction, Allo
 from fuselight.adapters.torch_api.storages import Storage
 from fuselight.shared.report import HeldMemory, Location, MeasuredMemory, MemoryUse
 from fuselight.worker.memory.origins import StorageOrigin
+from fuselight.worker.memory.peaks import summed
 
 Line = Callable[[Sequence[tuple[str, int]]], "Location | None"]
 """The user's line of a stack."""
@@ -48,31 +49,20 @@ def measured_peak(
     start = history.allocated if history.allocated is not None else noted
     matched = _matched(history.events, during)
     peak = _peak(history, known, start)
-    rows: collections.Counter[tuple[MemoryUse, Location | None]] = collections.Counter()
-    counts: collections.Counter[tuple[MemoryUse, Location | None]] = collections.Counter()
-
-    def add(use: MemoryUse, place: Location | None, size: int) -> None:
-        rows[use, place] += size
-        counts[use, place] += 1
-
-    for address in peak.before:
-        add(MemoryUse(known[address].use), None, known[address].bytes)
+    rows = [HeldMemory(MemoryUse(known[at].use), known[at].bytes, 1, None) for at in peak.before]
     for event in peak.alive:
         owner = matched.get(id(event))
         if owner is None:
-            add(MemoryUse.INSIDE, line_of(event.frames), event.bytes)
+            rows.append(HeldMemory(MemoryUse.INSIDE, event.bytes, 1, line_of(event.frames)))
         else:
             place = owner.place.line if owner.place is not None else line_of(event.frames)
-            add(MemoryUse(owner.use or MemoryUse.TEMPORARY), place, event.bytes)
+            rows.append(HeldMemory(MemoryUse(owner.use or MemoryUse.TEMPORARY), event.bytes, 1, place))
     most = history.peak if history.peak is not None else peak.bytes
-    rest = most - sum(rows.values())
-    if rest:
-        add(MemoryUse.OTHER, None, rest)
-    held = [HeldMemory(use, size, counts[use, place], place) for (use, place), size in rows.items()]
+    rows.append(HeldMemory(MemoryUse.OTHER, most - sum(row.bytes for row in rows), 1, None))
     return MeasuredMemory(
         most,
         start,
-        tuple(sorted(held, key=lambda row: -row.bytes)),
+        summed((rows, 1)),
         reserved=peak.reserved if history.reserved is not None else None,
         between_tensors=history.between_tensors,
     )

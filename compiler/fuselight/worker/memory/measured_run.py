@@ -40,7 +40,7 @@ from fuselight.worker.memory.estimate_run import (
 from fuselight.worker.memory.measured_peaks import measured_peak
 from fuselight.worker.memory.origins import StorageOrigin
 from fuselight.worker.memory.peaks import StepRecord
-from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
+from fuselight.worker.memory.steps import Step, StepObserver, parameters_of
 from fuselight.worker.verify.eager_mode import eager_mode
 
 _WORDS = 300
@@ -98,7 +98,7 @@ class MeasureMemory:
     ) -> tuple[MeasuredMemory | None, str]:
         roots = tuple(state.job.request.roots)
         try:
-            step.make(function, Unobserved())
+            step.make(function, StepObserver())
             record = StepRecord.of(step, find("cpu"), roots, _origin_of_generated, addresses=True)
             self._tracker = record.tracker
             with recorded_history(device) as history, record.tracker:

@@ -5,20 +5,19 @@ Invariant: the parts of a peak add up to it.
 
 from __future__ import annotations
 
-import collections
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.cpu_workspaces import inside_operator_of_cpu
 from fuselight.adapters.torch_api.fake_storages import keep_real_sizes
-from fuselight.adapters.torch_api.storages import PeakMoment, Storage, StorageTracker
+from fuselight.adapters.torch_api.storages import Moment, Storage, StorageTracker
 from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
 from fuselight.capture.calls.calls import module_of
 from fuselight.capture.calls.tensors import tensors_in
@@ -35,13 +34,13 @@ from fuselight.shared.report import (
 from fuselight.worker.memory.held_tensors import label_held, program_names
 from fuselight.worker.memory.modules import ModuleStack, owners
 from fuselight.worker.memory.origins import StorageOrigin
-from fuselight.worker.memory.steps import Step, buffers_of, parameters_of
+from fuselight.worker.memory.steps import Step, StepObserver, buffers_of, parameters_of
 from fuselight.worker.memory.timelines import timeline_of
 
 
 @dataclass
-class StepRecord:
-    """Follows the storages of one step (steps.StepObserver)."""
+class StepRecord(StepObserver):
+    """Follows the storages of one step."""
 
     tracker: StorageTracker[StorageOrigin]
     step: Step
@@ -103,6 +102,13 @@ class StepRecord:
         """The moment with most bytes, with what libraries keep."""
         return peak_of(self.tracker, self.saved, device, training=self.step.training)
 
+    def peaks_of_parts(self, device: Device) -> list[MemoryPeak]:
+        """The same of each half of the forward, of the backward and of the optimizer's step."""
+        phases = [[moment for moment in self.tracker.moments if moment.phase == phase] for phase in StepPhase]
+        halves = [half for of in phases for half in (of[: len(of) // 2], of[len(of) // 2 :]) if half]
+        peak = functools.partial(peak_of, self.tracker, self.saved, device, training=self.step.training)
+        return [peak(moment=max(half, key=lambda moment: moment.bytes)) for half in halves]
+
     def lines(self) -> set[tuple[str, int]]:
         """Path and number of each line that has made a tensor in the step."""
         origins = {storage.place for storage in self.tracker.every if storage.place is not None}
@@ -143,66 +149,67 @@ def peak_of(
     device: Device,
     *,
     training: bool,
+    moment: Moment | None = None,
 ) -> MemoryPeak:
-    """The moment with most bytes that was followed, with what libraries keep."""
-    moment = tracker.peak
-    held = _by_line(moment.alive)
-    if moment.inside:
-        held.append(HeldMemory(MemoryUse.INSIDE, moment.inside, 1, _line(moment.place)))
+    """The moment with most bytes that was followed, or `moment`, with what libraries keep."""
+    moment = moment if moment is not None else tracker.peak
+    alive = tracker.alive_at(moment.number)
     library = operator_workspaces.library_workspace(device, tracker.operators, training=training)
-    if library:
-        held.append(HeldMemory(MemoryUse.LIBRARY, library, 1, None))
-    held.sort(key=lambda row: -row.bytes)
+    further = (MemoryUse.INSIDE, moment.inside, moment.place), (MemoryUse.LIBRARY, library, None)
+    parts = [*map(_part, alive), *further]
+    modules = [ModuleMemory(place.module if place else "", use, size, 1) for use, size, place in parts]
     return MemoryPeak(
         moment.bytes + library,
-        sum(storage.bytes for storage in moment.alive if storage.is_before),
+        sum(storage.bytes for storage in alive if storage.is_before),
         StepPhase(moment.phase or StepPhase.FORWARD),
-        moment.operator,
+        str(moment.operator),
         _line(moment.place),
-        tuple(held),
-        tuple(sorted(_by_line(saved), key=lambda row: -row.bytes)),
-        _by_module(moment, library),
+        _by_line(parts),
+        _by_line(map(_part, saved)),
+        summed((modules, 1)),
         timeline_of(tracker.moments, tracker.every),
     )
 
 
-def _by_line(storages: Iterable[Storage[StorageOrigin]]) -> list[HeldMemory]:
-    rows: dict[tuple[str, str, int, str], list[Storage[StorageOrigin]]] = {}
-    for storage in storages:
-        line = _line(storage.place)
-        path, number = (line.path, int(line.line)) if line is not None else ("", 0)
-        holder = storage.place.holder if storage.place is not None else ""
-        rows.setdefault((storage.use or MemoryUse.TEMPORARY.value, path, number, holder), []).append(storage)
-    return [
-        HeldMemory(MemoryUse(use), sum(part.bytes for part in row), len(row), _line(row[0].place), holder)
-        for (use, _, _, holder), row in rows.items()
-    ]
+_Part = tuple[MemoryUse, int, "StorageOrigin | None"]
+"""Of what is allocated: its use, its bytes and where it comes from."""
+Row = TypeVar("Row", HeldMemory, ModuleMemory)
 
 
-def _by_module(moment: PeakMoment[StorageOrigin], library: int) -> tuple[ModuleMemory, ...]:
-    sizes: collections.Counter[tuple[str, str]] = collections.Counter()
-    counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    for storage in moment.alive:
-        key = _module(storage.place), storage.use or MemoryUse.TEMPORARY.value
-        sizes[key] += storage.bytes
-        counts[key] += 1
-    for use, size in ((MemoryUse.INSIDE.value, moment.inside), (MemoryUse.LIBRARY.value, library)):
-        if size:
-            key = _module(moment.place) if use == MemoryUse.INSIDE.value else "", use
-            sizes[key], counts[key] = size, 1
-    rows = [
-        ModuleMemory(module, MemoryUse(use), size, counts[module, use])
-        for (module, use), size in sizes.items()
+def _part(storage: Storage[StorageOrigin]) -> _Part:
+    return MemoryUse(storage.use or MemoryUse.TEMPORARY), storage.bytes, storage.place
+
+
+def _by_line(parts: Iterable[_Part]) -> tuple[HeldMemory, ...]:
+    lines: dict[tuple[str, int], Location] = {}  # of several functions on a line, the first
+    rows = []
+    for use, size, place in parts:
+        line = _line(place)
+        line = lines.setdefault((line.path, line.line), line) if line is not None else None
+        rows.append(HeldMemory(use, size, 1, line, place.holder if place is not None else ""))
+    return summed((rows, 1))
+
+
+def summed(
+    *weighted: tuple[Sequence[Row], int], parts: int = 1, key: Callable[[Row], Row] = lambda row: row
+) -> tuple[Row, ...]:
+    """A part of all rows, each so many times; most bytes first. `key`: what is the same for rows of a sum."""
+    sizes: dict[Row, tuple[int, int]] = {}
+    for rows, weight in weighted:
+        for row in rows:
+            name = key(replace(row, bytes=0, tensors=0))
+            size, count = sizes.get(name, (0, 0))
+            sizes[name] = size + weight * row.bytes, count + weight * row.tensors
+    known = [
+        replace(row, bytes=size // parts, tensors=count // parts)
+        for row, (size, count) in sizes.items()
+        if size
     ]
-    return tuple(sorted(rows, key=lambda row: -row.bytes))
+    return tuple(sorted(known, key=lambda row: -row.bytes))
 
 
 def _line(origin: StorageOrigin | None) -> Location | None:
     return origin.line if origin is not None else None
-
-
-def _module(origin: StorageOrigin | None) -> str:
-    return origin.module if origin is not None else ""
 
 
 def _origin(roots: tuple[str, ...], modules: ModuleStack) -> StorageOrigin | None:

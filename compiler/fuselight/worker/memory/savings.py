@@ -17,11 +17,12 @@ import torch
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from fuselight.adapters.torch_api.operator_work import OperatorWork
+from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.virtual_gpu.budgets import DEFAULT, BudgetCut, budget_of, forget_compiled
 from fuselight.capture.calls.calls import module_of
 from fuselight.shared.report import Device, Location, MemoryPeak, MemorySaving, SavingKind
 from fuselight.worker.memory.peaks import calling_expression, user_line
-from fuselight.worker.memory.steps import Step, Unobserved
+from fuselight.worker.memory.steps import Step, StepObserver
 from fuselight.worker.verify.eager_mode import eager_mode
 
 BUDGETS = (DEFAULT, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
@@ -328,22 +329,12 @@ def _checkpointed(region: _Region, *, keeps_products: bool = False) -> Iterator[
         options["context_fn"] = functools.partial(create_selective_checkpoint_contexts, kept)
     with contextlib.ExitStack() as stack:
         for _, module in region.modules:
-            forward = module.forward
-            had_own = "forward" in vars(module)
 
-            def recomputing(*args: Any, _forward: Callable[..., Any] = forward, **named: Any) -> Any:
+            def recomputing(*args: Any, _forward: Callable[..., Any] = module.forward, **named: Any) -> Any:
                 return checkpoint(_forward, *args, **options, **named)
 
-            module.forward = recomputing
-            stack.callback(_restore, module, forward if had_own else None)
+            stack.enter_context(patched(module, "forward", recomputing))
         yield
-
-
-def _restore(module: torch.nn.Module, own: Callable[..., Any] | None) -> None:
-    if own is None:
-        del module.forward
-    else:
-        module.forward = own
 
 
 def _measure_work(step: Step, regions: Sequence[_Region], device: Device, roots: Sequence[str]) -> None:
@@ -374,7 +365,7 @@ def _measure_work(step: Step, regions: Sequence[_Region], device: Device, roots:
             handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
     try:
         with eager_mode(), work:
-            step.make(step.prepared.function, Unobserved())
+            step.make(step.prepared.function, StepObserver())
     finally:
         for handle in handles:
             handle.remove()

@@ -11,7 +11,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -28,8 +28,8 @@ OPTIMIZERS: Mapping[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimi
 """By name, with torch's own defaults; SGD with momentum."""
 
 
-class StepObserver(Protocol):
-    """Hears of the parts of a step."""
+class StepObserver:
+    """Hears of the parts of a step; this one does nothing then."""
 
     def began(self, phase: StepPhase) -> None:
         """A part begins."""
@@ -39,19 +39,6 @@ class StepObserver(Protocol):
 
     def backward_ended(self) -> None:
         """Every gradient is there."""
-
-
-class Unobserved:
-    """Hears nothing (StepObserver)."""
-
-    def began(self, phase: StepPhase) -> None:
-        """As in StepObserver."""
-
-    def forward_ended(self, outputs: list[torch.Tensor]) -> None:
-        """As in StepObserver."""
-
-    def backward_ended(self) -> None:
-        """As in StepObserver."""
 
 
 @dataclass
@@ -88,7 +75,8 @@ class Step:
         if self.optimizer is not None:
             observer.began(StepPhase.OPTIMIZER)
             self.optimizer.step()
-        self._forget_gradients()
+        for tensor in self._leaves():
+            tensor.grad = None
 
     def state_tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """The tensors of the optimizer's state, each with its parameter."""
@@ -102,20 +90,11 @@ class Step:
 
     def gradients(self) -> list[torch.Tensor]:
         """The gradients of parameters and of inputs."""
-        given = tensors_in([self.prepared.args, self.prepared.kwargs])
-        return [
-            tensor.grad
-            for tensor in (*parameters_of(self.prepared), *given)
-            if tensor.is_leaf and tensor.grad is not None
-        ]
+        return [tensor.grad for tensor in self._leaves() if tensor.grad is not None]
 
-    def _forget_gradients(self) -> None:
-        for tensor in (
-            *parameters_of(self.prepared),
-            *tensors_in([self.prepared.args, self.prepared.kwargs]),
-        ):
-            if tensor.is_leaf:
-                tensor.grad = None
+    def _leaves(self) -> list[torch.Tensor]:
+        given = tensors_in([self.prepared.args, self.prepared.kwargs])
+        return [tensor for tensor in (*parameters_of(self.prepared), *given) if tensor.is_leaf]
 
 
 def parameters_of(prepared: Prepared) -> list[torch.nn.Parameter]:

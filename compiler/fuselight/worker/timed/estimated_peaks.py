@@ -73,7 +73,8 @@ class EstimateConfigurations(EstimateMemory):
             call_mode(prepared),
             assumed_sizes(lambda: None),
         ):
-            eager, compiled = self._forms(state, BenchmarkStep(prepared, training, work=work), prepared)
+            step = BenchmarkStep(prepared, training, work=work)
+            eager, compiled = self._eager(state, step, prepared), self._compiled(state, step, prepared)
         rows = [_row(EAGER, eager.peak), *(_row(name, compiled.peak) for name in compiled_names(state))]
         state.result = TimedResult(measured=Measured(work, Machine("?"), tuple(rows)))
 

@@ -25,6 +25,7 @@ from fuselight_server.explain.memory.words import (
     difference_in_words,
     edit_in_words,
     edit_results,
+    forms_of,
     peak_in_words,
     saving_in_words,
     saving_name,
@@ -92,8 +93,7 @@ def _call(estimate: MemoryEstimate, device: Device, outcome: MemoryOutcome) -> d
         "call": estimate.call,
         "rank": estimate.rank,
         "step": step_in_words(estimate),
-        "eager": _peak_data(estimate.eager, estimate.why_not_eager, device, outcome),
-        "compiled": _peak_data(estimate.compiled, estimate.why_not_compiled, device, outcome),
+        **{form.name: _peak_data(form.peak, form.why_not, device, outcome) for form in forms_of(estimate)},
         "difference": difference_in_words(estimate),
         "changes": [
             {**_row(row, outcome), "more": more, "cause": cause_in_words(estimate, more, row)}

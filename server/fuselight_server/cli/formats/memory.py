@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from fuselight.shared.codec import encode
@@ -31,6 +32,7 @@ from fuselight_server.explain.memory.words import (
     edit_in_words,
     edit_lines,
     edit_results,
+    forms_of,
     grouped_ranks,
     growth_in_words,
     measured_in_words,
@@ -89,35 +91,24 @@ def _print_estimate(
     batch = f", batch {estimate.batch:,}" if estimate.batch is not None else ""
     terminal.print(f"  {estimate.call}{batch}{ranks}: {step_in_words(estimate)}")
     _print_peaks(estimate, device, terminal)
-    peak, form, measured = (
-        (estimate.compiled, "compiled", estimate.measured_compiled)
-        if estimate.compiled is not None
-        else (estimate.eager, "eager", estimate.measured_eager)
-    )
+    form, peak, _, _, measured = forms_of(estimate)[estimate.compiled is not None]
     if peak is not None:
         columns = ", estimated and measured" if measured is not None and not by_module else ""
         terminal.print(f"    at the peak of {form}{columns}:")
         if by_module:
             _print_modules(peak, terminal)
             return
-        if measured is not None:
-            _print_measured(measured_rows(peak, measured), outcome, terminal)
-        else:
-            _print_held(peak, outcome, terminal)
+        rows: list[tuple[HeldMemory, tuple[int, ...]]] = (
+            [(row, (row.bytes,)) for row in peak.held]
+            if measured is None
+            else [(row, (size, real)) for row, size, real in measured_rows(peak, measured)]
+        )
+        _print_rows(rows, outcome, terminal)
     _print_changes(estimate, outcome, terminal)
 
 
 def _print_peaks(estimate: MemoryEstimate, device: Device, terminal: Terminal) -> None:
-    for form, peak, least, why_not, measured in (
-        ("eager", estimate.eager, estimate.least_eager, estimate.why_not_eager, estimate.measured_eager),
-        (
-            "compiled",
-            estimate.compiled,
-            estimate.least_compiled,
-            estimate.why_not_compiled,
-            estimate.measured_compiled,
-        ),
-    ):
+    for form, peak, why_not, least, measured in forms_of(estimate):
         words = peak_in_words(peak, device) if peak is not None else f"not estimated: {why_not}"
         words += f"; at least {format_size(least)} with the smallest sizes" if least is not None else ""
         terminal.print(f"    {form:9}{words}")
@@ -165,25 +156,16 @@ def _print_edits(estimate: MemoryEstimate, terminal: Terminal) -> None:
             terminal.print(f"        {line}")
 
 
-def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> None:
-    for row in peak.held[:_MAX_ROWS]:
-        terminal.print(f"      {format_size(row.bytes):>{_WIDTH}}  {_described(row, outcome)}")
-    rest: Sequence[HeldMemory] = peak.held[_MAX_ROWS:]
-    if rest:
-        size = format_size(sum(row.bytes for row in rest))
-        terminal.print(f"      {size:>{_WIDTH}}  in {format_count(len(rest), 'more row')}")
-
-
-def _print_measured(
-    rows: Sequence[tuple[HeldMemory, int, int]], outcome: CheckOutcome, terminal: Terminal
+def _print_rows(
+    rows: Sequence[tuple[HeldMemory, tuple[int, ...]]], outcome: CheckOutcome, terminal: Terminal
 ) -> None:
-    shown = [(_described(row, outcome), estimated, measured) for row, estimated, measured in rows[:_MAX_ROWS]]
-    rest = rows[_MAX_ROWS:]
+    """What is held, with its bytes: estimated, and measured if they are."""
+    shown = [(_described(row, outcome), sizes) for row, sizes in rows[:_MAX_ROWS]]
+    rest = [sizes for _, sizes in rows[_MAX_ROWS:]]
     if rest:
-        sums = sum(estimated for _, estimated, _ in rest), sum(measured for _, _, measured in rest)
-        shown.append((f"in {format_count(len(rest), 'more row')}", *sums))
-    for text, estimated, measured in shown:
-        terminal.print(f"      {format_size(estimated):>{_WIDTH}}  {format_size(measured):>{_WIDTH}}  {text}")
+        shown.append((f"in {format_count(len(rest), 'more row')}", tuple(map(sum, zip(*rest, strict=True)))))
+    for text, sizes in shown:
+        terminal.print(f"      {'  '.join(f'{format_size(size):>{_WIDTH}}' for size in sizes)}  {text}")
 
 
 def _print_modules(peak: MemoryPeak, terminal: Terminal) -> None:
@@ -255,27 +237,8 @@ def _target(report: Report) -> dict[str, Any]:
 
 
 def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]:
-    return {
-        "call": estimate.call,
-        "training": estimate.training,
-        "optimizer": estimate.optimizer,
-        "batch": estimate.batch,
-        "rank": estimate.rank,
-        "eager": _peak(estimate.eager, device),
-        "compiled": _peak(estimate.compiled, device),
-        "why_not_eager": estimate.why_not_eager,
-        "why_not_compiled": estimate.why_not_compiled,
-        "least_eager": estimate.least_eager,
-        "least_compiled": estimate.least_compiled,
-        "measured_eager": encode(estimate.measured_eager),
-        "measured_compiled": encode(estimate.measured_compiled),
-        "why_not_measured": estimate.why_not_measured,
-        "savings": encode(estimate.savings),
-        "edits": encode(estimate.edits),
-        "untried": list(estimate.untried),
-        "growth": encode(estimate.growth),
-        "changes": encode(estimate.changes),
-    }
+    data = {field.name: encode(getattr(estimate, field.name)) for field in fields(estimate)}
+    return {**data, "eager": _peak(estimate.eager, device), "compiled": _peak(estimate.compiled, device)}
 
 
 def _peak(peak: MemoryPeak | None, device: Device | None) -> dict[str, Any] | None:

@@ -23,9 +23,11 @@ from fuselight_server.explain.memory.words import (
     edit_in_words,
     edit_lines,
     edit_results,
+    forms_of,
     grouped_ranks,
     growth_in_words,
     peak_in_words,
+    peak_size,
     row_key,
     saving_in_words,
     saving_name,
@@ -45,6 +47,10 @@ from fuselight_server.explain.pages.parts import (
 )
 
 _MAX_ROWS = 40
+_COLUMNS = (
+    "target", "call", "batch", "form", "peak", "measured", "reserved", "in pieces", "verdict", "where",
+    "largest batch that fits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,45 +87,15 @@ class MemoryPage:
             for estimate, ranks in grouped_ranks(report.memory)
             for line in self._forms(name + ranks, report.target_device, estimate, largest)
         ]
-        columns, filled = filled_columns(
-            (
-                "target",
-                "call",
-                "batch",
-                "form",
-                "peak",
-                "measured",
-                "reserved",
-                "in pieces",
-                "verdict",
-                "where",
-                "largest batch that fits",
-            ),
-            lines,
-        )
-        return (
-            html_section("Peaks", html_table("One row for each call and form", columns, filled))
-            if lines
-            else ""
-        )
+        columns, filled = filled_columns(_COLUMNS, lines)
+        table = html_table("One row for each call and form", columns, filled)
+        return html_section("Peaks", table) if lines else ""
 
     def _forms(
         self, name: str, device: Device | None, estimate: MemoryEstimate, largest: LargestBatch | None
     ) -> Iterator[TableLine]:
-        measured = (estimate.measured_eager, estimate.measured_compiled)
-        for (form, peak, why_not, batch), real in zip(
-            (
-                ("eager", estimate.eager, estimate.why_not_eager, largest.eager if largest else None),
-                (
-                    "compiled",
-                    estimate.compiled,
-                    estimate.why_not_compiled,
-                    largest.compiled if largest else None,
-                ),
-            ),
-            measured,
-            strict=True,
-        ):
+        batches = (largest.eager, largest.compiled) if largest else (None, None)
+        for (form, peak, why_not, _, real), batch in zip(forms_of(estimate), batches, strict=True):
             fit = fit_of(peak.bytes, device) if peak is not None and device is not None else None
             where = peak_in_words(peak, device) if peak is not None and device is not None else ""
             yield TableLine(
@@ -128,7 +104,9 @@ class MemoryPage:
                     TableCell(estimate.call),
                     number_cell(estimate.batch),
                     TableCell(form),
-                    _size_cell(peak.bytes) if peak is not None else TableCell(f"not estimated: {why_not}"),
+                    number_cell(peak.bytes, peak_size(peak))
+                    if peak is not None
+                    else TableCell(f"not estimated: {why_not}"),
                     _size_cell(real.bytes if real is not None else 0),
                     _size_cell((real.reserved or 0) if real is not None else 0),
                     _size_cell((real.between_tensors or 0) if real is not None else 0),
@@ -156,60 +134,33 @@ class MemoryPage:
         yield self._side_by_side(
             "Kept for the backward, by line", [(form, peak.saved) for form, peak in known]
         )
-        yield self._growth(estimate)
+        grown = [(growth_in_words(grown), *self._where(grown.location)) for grown in estimate.growth]
+        yield _table("What grows from call to call", ("name", "line", "source"), grown)
         for form, peak in known:
             yield _modules(peak, form)
-        yield self._savings(estimate)
-        yield self._edits(estimate)
+        caption = "What would need less, each tried without data (on fake tensors)"
+        savings = [
+            (saving_name(saving), saving_in_words(estimate, saving)) for saving in useful_savings(estimate)
+        ]
+        yield _table(caption, ("change", "peak"), savings)
+        columns = ("line", "source", "change", "results", "lines of the change")
+        edits = [
+            (
+                *self._where(edit.location),
+                edit_in_words(estimate, edit),
+                edit_results(edit),
+                "; ".join(edit_lines(edit)),
+            )
+            for edit in estimate.edits
+        ]
+        yield _table("Changes of the source that need less, each tried alone", columns, edits)
         if estimate.untried:
             names = ", ".join(estimate.untried)
             yield f"<p>Not tried, as the time was over (--savings-time): {html_text(names)}</p>"
 
-    def _growth(self, estimate: MemoryEstimate) -> str:
-        """The names that hold more from call to call."""
-        lines = [
-            TableLine(
-                (
-                    TableCell(growth_in_words(grown)),
-                    TableCell(self.place(grown.location) if grown.location is not None else ""),
-                    TableCell(self.source(grown.location) if grown.location is not None else ""),
-                )
-            )
-            for grown in estimate.growth
-        ]
-        return html_table("What grows from call to call", ("name", "line", "source"), lines) if lines else ""
-
-    def _savings(self, estimate: MemoryEstimate) -> str:
-        """What was tried to need less."""
-        lines = [
-            TableLine((TableCell(saving_name(saving)), TableCell(saving_in_words(estimate, saving))))
-            for saving in useful_savings(estimate)
-        ]
-        return (
-            html_table(
-                "What would need less, each tried without data (on fake tensors)", ("change", "peak"), lines
-            )
-            if lines
-            else ""
-        )
-
-    def _edits(self, estimate: MemoryEstimate) -> str:
-        """The changes of the source that need less."""
-        lines = [
-            TableLine(
-                (
-                    TableCell(self.place(edit.location)),
-                    TableCell(self.source(edit.location)),
-                    TableCell(edit_in_words(estimate, edit)),
-                    TableCell(edit_results(edit)),
-                    TableCell("; ".join(edit_lines(edit))),
-                )
-            )
-            for edit in estimate.edits
-        ]
-        columns = ("line", "source", "change", "results", "lines of the change")
-        caption = "Changes of the source that need less, each tried alone"
-        return html_table(caption, columns, lines) if lines else ""
+    def _where(self, at: Location | None) -> tuple[str, str]:
+        """A place in words, and the text of its line."""
+        return (self.place(at), self.source(at)) if at is not None else ("", "")
 
     def _side_by_side(
         self,
@@ -225,9 +176,7 @@ class MemoryPage:
         lines = [
             TableLine(
                 (
-                    TableCell(use_in_words(row)),
-                    TableCell(self.place(row.location) if row.location is not None else ""),
-                    TableCell(self.source(row.location) if row.location is not None else ""),
+                    *map(TableCell, (use_in_words(row), *self._where(row.location))),
                     *(_size_cell(of_form.get(key, 0)) for of_form in sizes),
                     *((TableCell(causes.get(key, "")),) if causes else ()),
                 )
@@ -268,6 +217,11 @@ class MemoryPage:
         ]
         texts += self.problems
         return html_section("Notes", *(f"<p>{html_text(text)}</p>" for text in texts)) if texts else ""
+
+
+def _table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [TableLine(tuple(map(TableCell, row))) for row in rows]
+    return html_table(caption, columns, lines) if lines else ""
 
 
 def _size_cell(size: int) -> TableCell:

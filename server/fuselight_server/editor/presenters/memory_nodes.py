@@ -18,6 +18,7 @@ from fuselight_server.explain.memory.words import (
     NOTES,
     changed_lines,
     difference_in_words,
+    forms_of,
     peak_in_words,
     step_in_words,
     use_in_words,
@@ -45,13 +46,9 @@ def memory_node(result: MemoryResult, view: convert.Client) -> ReportNode:
 
 
 def _call(make: _MemoryMaker, estimate: MemoryEstimate) -> ReportNode:
-    forms = (
-        ("Compiled", estimate.compiled, estimate.why_not_compiled),
-        ("Eager", estimate.eager, estimate.why_not_eager),
-    )
     changes = [_changed(make, more, row) for more, row in changed_lines(estimate)]
     children = [
-        *(_peak(make, form, peak, why_not) for form, peak, why_not in forms),
+        *(_peak(make, form.name.title(), form.peak, form.why_not) for form in reversed(forms_of(estimate))),
         *make.group("changedMemory", "Compiled against eager mode, by line", "diff", changes),
         *make.group(
             "memoryEdit",

@@ -16,7 +16,9 @@ from fuselight_server.explain.memory.fit import Fit, fit_of
 from fuselight_server.explain.memory.words import (
     edit_in_words,
     edit_results,
+    forms_of,
     peak_in_words,
+    peak_size,
     shown_peak,
     step_in_words,
 )
@@ -42,10 +44,7 @@ def memory_summary(result: MemoryResult) -> str:
         return f"not estimated: {_no_estimate(result, is_whole=True)}"
     parts = [
         f"{form} {peak_in_words(peak, device)}" if peak is not None else f"{form} not estimated: {why_not}"
-        for form, peak, why_not in (
-            ("compiled", estimate.compiled, estimate.why_not_compiled),
-            ("eager", estimate.eager, estimate.why_not_eager),
-        )
+        for form, peak, why_not, _, _ in reversed(forms_of(estimate))
     ]
     end = end_in_words(result.report.failures, is_shown=shown is result)
     return f"{step_in_words(estimate)} on {device.name}: {'; '.join(parts)}{caveats(shown)}{end}"
@@ -65,7 +64,7 @@ def _verdict(estimate: MemoryEstimate, device: Device | None) -> str:
     if peak is None:
         return "memory: not estimated"
     fit = fit_of(peak.bytes, device) if device is not None else None
-    size, whole = format_size(peak.bytes), f"{device.memory_gb:,.0f}" if device is not None else ""
+    size, whole = peak_size(peak), f"{device.memory_gb:,.0f}" if device is not None else ""
     form = "compiled" if estimate.compiled is not None else "eager"
     text = {
         Fit.FITS: f"peak {size} of {whole if size.endswith(' GB') else f'{whole} GB'} ({form})",

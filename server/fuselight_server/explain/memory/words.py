@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 from fuselight.shared.report import (
     OF_GRAPH,
@@ -45,7 +46,7 @@ USES = {
     MemoryUse.HELD: "held by a name",
     MemoryUse.OTHER: "other memory of before",
 }
-NOTES = frozenset({"assumed_values", "unfollowed", "workspaces"})
+NOTES = frozenset({"assumed_values", "blocks", "unfollowed", "workspaces"})
 """Kinds of notes that say what an estimate does not know."""
 PHASES = {
     StepPhase.FORWARD: "forward",
@@ -57,6 +58,23 @@ PHASES = {
 def workspace_notes(report: Report) -> list[str]:
     """What estimates of memory lack, by a report of something else."""
     return [note.text for note in report.notes if note.kind == "workspaces"]
+
+
+class FormEstimate(NamedTuple):
+    """What is known of one form of a call."""
+
+    name: str
+    peak: MemoryPeak | None
+    why_not: str
+    least: int | None
+    measured: MeasuredMemory | None
+
+
+def forms_of(estimate: MemoryEstimate) -> list[FormEstimate]:
+    """Eager mode, and compiled."""
+    names = ("", "why_not_", "least_", "measured_")
+    forms = ("eager", "compiled")
+    return [FormEstimate(form, *(getattr(estimate, f"{name}{form}") for name in names)) for form in forms]
 
 
 def peak_bytes(estimate: MemoryEstimate) -> int:
@@ -94,7 +112,13 @@ def peak_in_words(peak: MemoryPeak, device: Device) -> str:
     place = ""
     if peak.location is not None:
         place = f" of {PurePath(peak.location.path).name}:{peak.location.line}"
-    return f"{format_size(peak.bytes)}, in the {PHASES[peak.phase]}{place}{fit_in_words(peak, device)}"
+    from_few = f" (extrapolated from {peak.extrapolated})" if peak.extrapolated else ""
+    return f"{peak_size(peak)}, in the {PHASES[peak.phase]}{place}{fit_in_words(peak, device)}{from_few}"
+
+
+def peak_size(peak: MemoryPeak) -> str:
+    """`3.9 GB`; `~3.9 GB` where it is extrapolated."""
+    return f"{'~' if peak.extrapolated else ''}{format_size(peak.bytes)}"
 
 
 def measured_in_words(peak: MemoryPeak | None, measured: MeasuredMemory) -> str:
@@ -190,7 +214,7 @@ def useful_savings(estimate: MemoryEstimate) -> list[MemorySaving]:
         saving
         for saving in estimate.savings
         if saving.kind is SavingKind.BUDGET
-        or any(after < before.bytes for before, after in _before_and_after(estimate, saving))
+        or any(after < before.bytes for _, before, after in _before_and_after(estimate, saving))
     ]
 
 
@@ -215,11 +239,7 @@ def _forms_in_words(estimate: MemoryEstimate, tried: MemorySaving | TriedEdit) -
     """`eager 4.6 GB -> 3.2 GB (-30%), compiled 4.4 GB -> 3.1 GB (-29%)`; empty if neither form is known."""
     return ", ".join(
         f"{form} {format_size(before.bytes)} -> {format_size(after)} ({format_change(after / before.bytes - 1)})"
-        for form, before, after in (
-            ("eager", estimate.eager, tried.eager),
-            ("compiled", estimate.compiled, tried.compiled),
-        )
-        if before is not None and after is not None
+        for form, before, after in _before_and_after(estimate, tried)
     )
 
 
@@ -231,7 +251,7 @@ def _rate_in_words(estimate: MemoryEstimate, saving: MemorySaving) -> str:
     pairs = list(_before_and_after(estimate, saving))
     if saving.kind is SavingKind.BUDGET or not saving.us or not pairs:
         return ""
-    before, after = pairs[-1]
+    _, before, after = pairs[-1]
     less = (before.bytes - after) / saving.us * _US_IN_MS
     return f", {format_size(int(less))} less per ms" if less >= 1 else ""
 
@@ -284,10 +304,13 @@ def saving_name(saving: MemorySaving) -> str:
     return f"checkpoint {saving.name}"
 
 
-def _before_and_after(estimate: MemoryEstimate, saving: MemorySaving) -> Iterator[tuple[MemoryPeak, int]]:
-    for before, after in ((estimate.eager, saving.eager), (estimate.compiled, saving.compiled)):
-        if before is not None and after is not None:
-            yield before, after
+def _before_and_after(
+    estimate: MemoryEstimate, tried: MemorySaving | TriedEdit
+) -> Iterator[tuple[str, MemoryPeak, int]]:
+    for form in forms_of(estimate):
+        after = getattr(tried, form.name)
+        if form.peak is not None and after is not None:
+            yield form.name, form.peak, after
 
 
 _WRITTEN = frozenset({MemoryUse.SAVED, MemoryUse.TEMPORARY})

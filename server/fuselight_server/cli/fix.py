@@ -74,6 +74,7 @@ def execute(options: argparse.Namespace) -> int:
         warm=options.warm,
         tries=TRIES[options.tries],
         on_verdict=on_verdict,
+        keeps_partial=options.format != "json",  # a part of the fixes would pass for all of them
     )
     from fuselight_server.cli.formats.fixes import fixes_as_json, print_diff, print_fixes  # noqa: PLC0415 - not for --help
 
@@ -89,4 +90,6 @@ def execute(options: argparse.Namespace) -> int:
     for note in outcome.unmatched(options.select or ()):
         print_error(note)
     report_problems(outcome.checked, "fix")
+    if outcome.checked.not_run is not None:
+        raise KeyboardInterrupt("stopped: these are the fixes so far; further ones were not tried")
     return outcome.checked.exit_code

@@ -125,13 +125,14 @@ async def fix(
     warm: bool = False,
     tries: float | None = SHARE,
     on_verdict: Callable[[Attempt], None] = lambda _attempt: None,
+    keeps_partial: bool = False,
 ) -> FixOutcome:
     """Run all targets, and then try the remedies of the findings of each.
 
     All run first, so that each fix is also verified for the targets after its own. `codes`: how the codes of the
     findings start that are fixed, none for all; `changes_behavior`: whether fixes count that change random numbers,
     output or exceptions; `inductor`: as in `Fixer`; `warm`: whether to start each target twice, too, and fix what the
-    second start compiles again; `tries`: as in `analyze`; `on_verdict`: as in `Fixer`.
+    second start compiles again; `tries`, `keeps_partial`: as in `analyze`; `on_verdict`: as in `Fixer`.
 
     Where nothing is written, few of the further calls are compiled: the result of a change says how many are left out.
     """
@@ -150,7 +151,11 @@ async def fix(
             notify=options.notify,
             earlier=EarlierCheck(None if options.texts else kept_captures(options), tries),
         )
-        checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
+        checked = await report_each(
+            *(options, show, token, files.report_of),
+            after_all=files.fix_all,
+            keeps_partial=keeps_partial and not writes,
+        )
     outcome = FixOutcome(
         checked,
         files.attempts,

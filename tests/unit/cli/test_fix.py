@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import io
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,26 @@ def test_each_result_is_a_line_before_all_are_known_and_only_what_is_written_com
     world.worker.requests.clear()
     world.run("--write")
     assert {request.most_compiled for request in cases_of(world)} == {None}
+
+
+def test_a_stop_prints_the_fixes_so_far(world: FixCommand) -> None:
+    answer, lines = world.worker.answer, 0
+
+    def interrupted(request: RunRequest) -> Report:
+        nonlocal lines
+        is_second = isinstance(request, VerifyRequest) and "where" in request.overlays[str(world.path)]
+        lines += is_second and not request.cases
+        if lines == 2:
+            signal.raise_signal(signal.SIGINT)
+            raise asyncio.CancelledError  # as a run that waits for its worker
+        return answer(request)
+
+    world.worker.answer = interrupted
+    result = world.run()
+    assert result.exit_code == 130
+    assert "1 fix: 1 passed." in result.stdout
+    assert "stopped: these are the fixes so far; further ones were not tried" in result.stderr
+    assert world.path.read_bytes() == MODEL
 
 
 def cases_of(world: FixCommand) -> list[VerifyRequest]:

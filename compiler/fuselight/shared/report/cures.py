@@ -194,6 +194,8 @@ class CureTrial:
     """The guards that fail as often with it, by function, cause and guarded value: it cures none of their findings."""
     gone: tuple[str, ...] = ()
     """Guards that no longer fail with it; empty if others fail more often: it may have moved the recompilations."""
+    frees_limit: bool = False
+    """Whether the recompile limit leaves calls of the function in eager mode without it, and none with it."""
     recompiled_before: int = 0
     """All recompilations of the run without it."""
     recompiled: int = 0

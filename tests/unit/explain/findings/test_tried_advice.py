@@ -328,6 +328,14 @@ def test_a_float_that_a_tensor_rounds_is_named(was: str, now: str, rounded: str)
     assert hint == f"Pass `lr` as a tensor (tried: 3 → 1 compiles){cost}"
 
 
+def test_a_change_that_keeps_a_function_below_the_recompile_limit_says_so() -> None:
+    """Up to a limit of 8, the counts hide that each further call compiles, or runs in eager mode."""
+    tensor = finding_of(number("lr", was="0.5", now="0.25")).cures[0]
+    trial = CureTrial(tensor, 8, 7, frees_limit=True)
+    (hint,) = finding_of(number("lr", was="0.5", now="0.25"), trials=(trial,)).hints
+    assert hint == "Pass `lr` as a tensor (tried: 8 → 7 compiles, and then no call in eager mode)"
+
+
 def sampled(*, trials: tuple[CureTrial, ...] = ()) -> Finding:
     """A float and an integer that changed together; the finding is about the float."""
     sigma = replace(number("sigma"), was="0.5", now="0.25")

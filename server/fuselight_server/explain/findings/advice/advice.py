@@ -248,7 +248,9 @@ def _remedy(
         uncovered = next_words((item.gb_id, item.path, item.line) for item in trial.next)
         why = trial.refused or ", ".join(filter(None, (ONLY_TOGETHER if is_needed else "", uncovered)))
         after = trial.breaks if trial.next else trial.after
-        counts = f"{trial.before} → {after} {cure.goal.value}{whose}"
+        is_freed = trial.frees_limit and cure.goal is CureGoal.COMPILES
+        freed = ", and then no call in eager mode" if is_freed else ""
+        counts = f"{trial.before} → {after} {cure.goal.value}{whose}{freed}"
         if trial.next and after >= trial.before:
             counts = "the graph then breaks later"
     return FindingRemedy(

@@ -114,6 +114,7 @@ def trial_of(
         is_made=is_made,
         stays=stays,
         gone=gone,
+        frees_limit=_is_limited(without, cure) and not _is_limited(cured, cure),
         recompiled_before=_count_recompilations(without),
         recompiled=_count_recompilations(cured),
         next=tuple(dict.fromkeys(map(_next_break, uncovered))),

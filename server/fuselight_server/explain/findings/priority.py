@@ -7,8 +7,8 @@ The rules, in this order:
 4. lines that lead to the recompile limit, because later calls run in eager mode;
 5. lines that compile again for each number that they get, because more numbers lead to the limit;
 6. lines that leave other functions in eager mode as a whole: the most functions;
-7. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
-   the most recompilations for values that the break carries;
+7. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks (of a
+   line whose cure was tried, those that the trial removes), then the most recompilations for values that it carries;
 8. lines that compile again: the most seconds, as they are shown, then the most recompilations.
 Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. A line whose
 findings name no step, only what to expect, is left out unless it keeps code from being compiled. Of lines that cost the
@@ -29,6 +29,7 @@ from types import MappingProxyType
 
 from fuselight.shared.report import (
     Break,
+    CureGoal,
     GuardCause,
     GuardFailure,
     Location,
@@ -440,6 +441,10 @@ def _add_breaks(
         seen.add(kind)
         named = (*cost.broken, function) if function and function not in cost.broken else cost.broken
         keep(_with_sides(replace(cost, breaks=cost.breaks + 1, broken=named), sides))
+    for trial in context.report.trials:
+        cost = at(Location(trial.cure.path, trial.cure.line))
+        if trial.cures and trial.cure.goal is CureGoal.BREAKS and not trial.cure.also and cost.breaks:
+            keep(replace(cost, breaks=max(cost.breaks, trial.before - trial.after)))
 
 
 def _removable_breaks(context: Context) -> Iterator[tuple[Location, Break]]:

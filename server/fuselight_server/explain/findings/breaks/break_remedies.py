@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fuselight.shared.report import Break, Failure, Location
 from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE
 from fuselight_server.explain.findings.breaks import selections
+from fuselight_server.explain.findings.breaks.array_indices import array_words
 from fuselight_server.explain.findings.breaks.branch_advice import (
     BRANCH_IDS,
     RANDOM_TEXT,
@@ -209,7 +210,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     known = (
         known or generator_words(context, graph_break, title) or iterator_words(context, graph_break, broke)
     )
-    known = known or (_numpy_words(graph_break) if gb_id == "GB0087" else None)
+    known = known or (_numpy_words(graph_break) if gb_id == "GB0087" else array_words(context, graph_break))
     special = BreakWords(*known) if known else _special(context, gb_id, graph_break, title)
     if special is not None:
         return special

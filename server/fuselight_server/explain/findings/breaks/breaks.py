@@ -26,6 +26,7 @@ from fuselight_server.explain.findings.advice.break_cures import (
     number_cures,
     with_trials,
 )
+from fuselight_server.explain.findings.breaks.array_indices import inner_index
 from fuselight_server.explain.findings.breaks.branch_advice import BRANCH_IDS
 from fuselight_server.explain.findings.breaks.branch_conditions import tensor_operand
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
@@ -71,7 +72,7 @@ def break_findings(context: Context) -> Iterator[Finding]:
     for graph_break, cause in homeless:
         same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
         groups.setdefault(same, []).append((graph_break, None))
-    groups, inside = _without_inner(context, groups)
+    groups, inside = _without_inner(context, _with_indices(groups))
     reported = [
         (_finding(context, group, inside[key[-2:]]), broken_line(group[0][0]))
         for key, group in groups.items()
@@ -87,6 +88,22 @@ def break_findings(context: Context) -> Iterator[Finding]:
 
 
 _Groups: TypeAlias = "dict[tuple[object, ...], list[tuple[Break, Location | None]]]"
+
+
+def _with_indices(groups: _Groups) -> _Groups:
+    """The groups, those of the index of an array in that of the number which the expression around it reads."""
+    kept = dict(groups)
+    for key, group in groups.items():
+        around = (
+            other
+            for other, items in kept.items()
+            if other[-2:] == key[-2:]
+            and other != key
+            and inner_index(items[0][0], [group[0][0]]) is group[0][0]
+        )
+        if (outer := next(around, None)) is not None:
+            kept[outer] = [*kept[outer], *kept.pop(key)]
+    return kept
 
 
 def _without_inner(context: Context, groups: _Groups) -> tuple[_Groups, Counter[tuple[object, ...]]]:
@@ -114,7 +131,10 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
     """The finding of breaks of one cause and line; `in_call` lines of a library break inside the call, too."""
     # The record with the longest traced stack tells the most: it is the one that was inlined from furthest
     # out.
-    graph_break, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
+    first_ids = group[0][0].ids[:1]
+    graph_break, home = max(
+        group, key=lambda item: (item[0].ids[:1] == first_ids, item[1] is not None, len(item[0].stack))
+    )
     code = (graph_break.ids[0] if graph_break.ids else None) or _NO_ID
     explanation = _with_sources(context, graph_break, break_text(graph_break))
     broke = broken_line(graph_break)
@@ -129,7 +149,8 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]], in_ca
         where = "in code without a file" if is_without_file(broke.path) else "inside a library"
         inside = f"The break is {where}, at {place(broke)}; this call led there."
         span = _called_name(context, home)
-    gb_ids = tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code))
+    ids = (*graph_break.ids, *(gb_id for item, _ in group for gb_id in item.ids[:1]))
+    gb_ids = tuple(dict.fromkeys(gb_id for gb_id in ids if gb_id and gb_id != code))
     is_inlined = len(graph_break.stack) > 1
     candidates = (
         ()

@@ -136,25 +136,12 @@ def test_a_number_of_a_module_becomes_a_tensor_with_all_its_assignments() -> Non
     assert "torch.tensor(start, dtype=torch.float64, device=" in fraction["buffer"].texts["m.py"]
 
 
-@pytest.mark.parametrize(
-    ("other", "part", "name"),
-    [
-        (number("self.rate", "0.5", "0.45", "L['self'].rate == 0.5"), None, "`self.rate`"),
-        (number("self.rate", "1", "1e-05"), None, "`self.rate`"),
-        (None, number("___stack0", "0.5", "inf"), "a value on line 15"),
-        (number("x.__class__", "torch.Tensor", "torch.nn.Parameter"), None, None),
-        (number("self.mode", "'v1.0'", "'v1.5'"), None, None),
-    ],
-)
-def test_integers_of_modules_stay_where_a_float_varies_too(
-    other: GuardFailure | None, part: GuardFailure | None, name: str | None
-) -> None:
-    """Backends make a constant of a float that code without tensors computes with: it compiles each time."""
+def test_integers_of_modules_may_vary_beside_a_float() -> None:
+    """Whether torch makes a constant of the float all the same, a trial and the verification show."""
     kind, refused = "allow_unspec_int_on_nn_module", list[RefusedRewrite]()
-    remedies = offered(HEAD + CLASS, calls(), "Net.forward", other=other, part=part, refused=refused)
-    reasons = [refusal.reason for refusal in refused if refusal.kind == kind]
-    assert (kind in remedies) == (name is None)
-    assert reasons == [f"{name} varies, too, and backends may compile for each value of a float"] * bool(name)
+    other = number("self.rate", "0.5", "0.45", "L['self'].rate == 0.5")
+    assert kind in offered(HEAD + CLASS, calls(), "Net.forward", other=other, refused=refused)
+    assert not any(refusal.kind == kind for refusal in refused)
 
 
 def test_a_number_that_only_init_sets_has_no_limit() -> None:

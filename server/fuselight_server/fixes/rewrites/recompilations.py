@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     import libcst as cst
 
 _INTEGER = re.compile(r"-?\d+")
-_FLOAT = re.compile(r"-?(\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)")
 _VALUES = re.compile(r" was (\S+), now (\S+)$")
 _SIZES = re.compile(r"\bsize=\[([^\]]*)\]")
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
@@ -131,7 +130,7 @@ def recompilation_remedies(
     is_number = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE}
     is_own = failure.source.startswith("self.") and not is_of_plain_object(context, recompilation, failure)
     if is_own and is_number and _is_integer_change(failure):
-        yield from _for_module_integer(recompilation, context, read)
+        yield from switch(context.report, read, _MODULE_INTEGERS)
 
 
 def line_reader(read: Callable[[str], str | None]) -> Callable[[str, int], str | None]:
@@ -170,29 +169,6 @@ def _failure(finding: Finding, context: Context, recompilation: Recompile) -> Gu
     if finding.code == _LIMIT:
         return next(iter(nearest(recompilation)), None)
     return birthplace(context, recompilation)[1]
-
-
-def _for_module_integer(
-    recompilation: Recompile, context: Context, read: Callable[[str], str | None]
-) -> Iterator[Remedy | RefusedRewrite]:
-    """The setting by which integers of modules vary. Backends may still compile for each value of a float."""
-    place = recompilation.function, recompilation.location
-    others = (
-        other.source
-        for again in worded_recompilations(context)
-        if (again.function, again.location) == place
-        for entry in again.entries
-        for other in entry.failures
-        if other.cause in {GuardCause.NUMBER, GuardCause.VALUE}
-        and any(_FLOAT.fullmatch(text or "") for text in (other.was, other.now))
-    )
-    other = next(others, "")
-    if other:
-        name = other if " " in other else f"`{other}`"  # a value that a graph break carries over is a phrase
-        reason = f"{name} varies, too, and backends may compile for each value of a float"
-        yield RefusedRewrite(_MODULE_INTEGERS, f"Set {_MODULE_INTEGERS}", reason)
-    else:
-        yield from switch(context.report, read, _MODULE_INTEGERS)
 
 
 def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:

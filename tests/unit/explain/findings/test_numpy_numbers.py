@@ -37,7 +37,7 @@ NUMPY = "torch._dynamo.utils.wrapped_"
 
 
 def _hints(
-    source: str = SOURCE, *targets: str, line: int = 6, made: str = "f64[]", goes_on: bool = True
+    source: str = SOURCE, *targets: str, line: int = 6, shape: str = "f64[]", goes_on: bool = True
 ) -> tuple[str, ...]:
     lines = dict(enumerate(source.split("\n"), 1))
     failure = Failure(
@@ -50,7 +50,7 @@ def _hints(
     column = source.split("\n")[4].find("share(step)")
     call = at(5, (column, column + len("share(step)")), path=FILE, function="loss")
     facts = TracedFacts(
-        (TracedValue(FactKind.TENSOR, made),), {FILE: FileFacts((Fact(2, 11, 2, 30, ((0, 1),)),))}
+        (TracedValue(FactKind.TENSOR, shape),), {FILE: FileFacts((Fact(2, 11, 2, 30, ((0, 1),)),))}
     )
     cure = CallCure(CureKind.EAGER, FILE, line)
     given = report(
@@ -95,7 +95,7 @@ INLINE = SOURCE.replace(
         (INLINE, (f"{NUMPY}exp",), {"line": 5}, True),
         (OTHER, (f"{NUMPY}exp",), {}, False),
         (SOURCE, (f"{NUMPY}exp", "torch.exp"), {}, False),
-        (SOURCE, (f"{NUMPY}exp",), {"made": "f64[3]"}, False),
+        (SOURCE, (f"{NUMPY}exp",), {"shape": "f64[3]"}, False),
         (SOURCE, (f"{NUMPY}exp",), {"goes_on": False}, False),
     ],
     ids=["variable", "in the line", "not read", "a tensor", "an array in eager mode", "fails in eager mode"],

@@ -60,13 +60,13 @@ def _array_place(context: Context, compiled: Compile) -> Location | None:
         return None
     place, values = graph.lines[-1][-1], context.report.facts.values
     file = context.report.facts.files.get(place.path)
-    made = (
+    shapes = (
         values[index]
         for fact in (file.facts if file is not None else ())
         if fact.line == place.line
         for index, _ in fact.values
     )
-    return place if any(item.kind is FactKind.TENSOR and item.text.endswith("[]") for item in made) else None
+    return place if any(item.kind is FactKind.TENSOR and item.text.endswith("[]") for item in shapes) else None
 
 
 def _used_call(context: Context, home: Location, call: Location) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -326,13 +327,17 @@ def test_a_module_that_only_ddp_keeps_from_being_compiled_is_a_warning(graph: Gr
     assert ("before it is wrapped" in finding.message) == (graph is None)
 
 
-def test_the_step_that_a_scheduler_wraps_is_information() -> None:
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_the_step_that_a_scheduler_wraps_is_information(*, is_bound: bool) -> None:
+    """Of `torch.compile(optimizer.step)`, torch itself calls the wrapper: the line is in the code above."""
     path = f"{TORCH}/optim/lr_scheduler.py"
     text = (
         f"Dynamo developers have marked that the function `Adam.step` in file `{path}` should not be traced."
     )
-    graph_break = broken(at(30, (4, 20), function="update"), gb="GB0007", hints=GENERIC, explanation=text)
-    (finding,) = findings(report(breaks=(graph_break,)))
+    line = at(30, (4, 20), function="update")
+    inner = Location(f"{TORCH}/_dynamo/external_utils.py", 69, function="inner")
+    graph_break = broken(inner if is_bound else line, gb="GB0007", hints=GENERIC, explanation=text)
+    (finding,) = findings(report(breaks=(replace(graph_break, above=(line,) if is_bound else ()),)))
     assert (finding.severity, finding.hints, finding.span.path) == (Severity.INFORMATION, (), FILE)
     assert "scheduler wraps `optimizer.step`" in finding.title
     assert "compiled separately" in finding.message

@@ -143,15 +143,15 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         graph_break.explanation,
         graph_break.context,
     )
-    if broke is None:
-        return _general(title, gb_id, graph_break)
-    if gb_id == _BACKWARD and "compiled_autograd" in context.report.environment.config:
+    if broke and gb_id == _BACKWARD and "compiled_autograd" in context.report.environment.config:
         return BreakWords(title, _COMPILED_AUTOGRAD, (_BACKWARD_STEP,), is_information=True)
     compiles = context.report.compiles
     has_graphs = not compiles or any(compiled.graph is not None for compiled in compiles)
     known = library_break(graph_break, broke, has_graphs=has_graphs)
     if known is not None:
         return BreakWords(known.title or title, known.text, known.hints, is_information=known.is_information)
+    if broke is None:
+        return _general(title, gb_id, graph_break)
     if not context.is_user_file(broke.path):
         hints = outside_hints(gb_id, broke, is_statement=_is_statement(context, graph_break))
         return BreakWords(title, hints=hints)

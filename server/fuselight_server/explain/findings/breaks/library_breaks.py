@@ -74,13 +74,16 @@ _METHODS = frozenset({"critical", "debug", "error", "exception", "fatal", "info"
 """Methods of a logger."""
 
 
-def library_break(graph_break: Break, broke: Location, *, has_graphs: bool = True) -> LibraryBreak | None:
+def library_break(
+    graph_break: Break, broke: Location | None, *, has_graphs: bool = True
+) -> LibraryBreak | None:
     """What is known of a break of a library; None where it needs the advice for any break in a library.
 
+    `broke` is None where torch calls the library's function itself, as the bound method of `torch.compile(opt.step)`.
     `has_graphs`: whether anything was compiled in the run.
     """
     paths = [place.path for place in graph_break.stack]
-    texts = f"{broke.function} {graph_break.explanation} {graph_break.context}"
+    texts = f"{broke.function if broke else None} {graph_break.explanation} {graph_break.context}"
     for known in _TEXTS.known:
         if not _names(known.path, paths, texts):
             continue

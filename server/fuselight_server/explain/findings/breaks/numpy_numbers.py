@@ -66,7 +66,9 @@ def _array_place(context: Context, compiled: Compile) -> Location | None:
         if fact.line == place.line
         for index, _ in fact.values
     )
-    return place if any(item.kind is FactKind.TENSOR and item.text.endswith("[]") for item in shapes) else None
+    return (
+        place if any(item.kind is FactKind.TENSOR and item.text.endswith("[]") for item in shapes) else None
+    )
 
 
 def _used_call(context: Context, home: Location, call: Location) -> str:

@@ -151,9 +151,9 @@ def use_by_call(child: ast.AST | None, call: ast.Call) -> Use:
     return Use.SIZE if name in _SIZES else Use.OTHER
 
 
-_DYNAMIC = frozenset({"sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan"})
+_DYNAMIC = frozenset({"sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"})
 """Functions of `math` that torch calculates with a dynamic number; for all others it fixes a float."""
-_OF_INTS = frozenset({"ceil", "floor", "trunc", "log2"})
+_OF_INTS = frozenset({"ceil", "floor", "trunc"})
 """Those that also leave an int dynamic."""
 
 

@@ -19,7 +19,7 @@ class Pipeline(nn.Module):
         h = self.encoder(x).relu()
         self.times["encode"] += time.time() - start
         # warning: [GB0007] "graph break: `time.time` is not traced by torch.compile"
-        # warning: [FL201] "recompiled: self.times['decode'] has another value in each call"
+        # warning: [FL201] "recompiled: the value of `time.time()` on line 20 is another in each call"
         start = time.time()
         # warning: [GB0007] "graph break: `time.time` is not traced by torch.compile"
         out = self.decoder(h)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from fuselight_server.agents.protocol.messages import has_lone_surrogate
 from fuselight_server.commands.options import suggestion
 
-Kind: TypeAlias = Literal["string", "integer", "number", "boolean", "strings"]
 _MAX_ITEMS = 256
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -39,13 +38,19 @@ class Argument:
     """An argument of a tool."""
 
     name: str
-    kind: Kind
+    kind: str
+    """One of `_TYPES`."""
     description: str
     is_required: bool = False
     default: Any = None
     choices: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
+    least: int | float | None = None
+    most: int | float | None = None
+
+    @property
+    def absent(self) -> Any:
+        """What tools take if it is not given."""
+        return () if self.kind == "strings" else self.default
 
     def schema(self) -> dict[str, Any]:
         """Its JSON schema."""
@@ -59,7 +64,7 @@ class Argument:
             schema["minimum"] = self.least
         if self.most is not None:
             schema["maximum"] = self.most
-        if self.default not in (None, ()):
+        if self.default is not None:
             schema["default"] = self.default
         return schema
 
@@ -130,7 +135,7 @@ def read_arguments(declared: Sequence[Argument], given: dict[str, Any]) -> dict[
         value = given.get(argument.name)
         if value is None and argument.is_required:
             raise ArgumentError(f"the argument `{argument.name}` is missing: {argument.description}")
-        values[argument.name] = argument.default if value is None else argument.read(value)
+        values[argument.name] = argument.absent if value is None else argument.read(value)
     for argument in declared:
         if argument.is_required and values[argument.name] == ():
             raise ArgumentError(f"`{argument.name}` is an empty list: {argument.description}")

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from fuselight_server.agents.arguments import Argument
-
 T = TypeVar("T")
 
 LONGEST_TEXT = 24_000
@@ -18,12 +16,6 @@ LONGEST_TEXT = 24_000
 _LONGEST_LINE = 300
 _LONGEST_MESSAGE = 4_000
 _END_OF_MESSAGE = 500
-OFFSET = Argument("offset", "integer", "Skip this many items of the list", default=0, least=0)
-
-
-def limit_argument(default: int, what: str) -> Argument:
-    """The argument that bounds a list."""
-    return Argument("limit", "integer", f"Most {what} in the answer", default=default, least=1, most=500)
 
 
 def bounded_message(text: str) -> str:

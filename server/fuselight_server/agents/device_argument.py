@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.devices import AUTO, UnknownDevice, find
 from fuselight.shared.report import Device
-from fuselight_server.agents.arguments import Argument, ArgumentError
-
-DEVICE = Argument(
-    "device",
-    "string",
-    "The GPU, as `h100` or `rtx-4090`; `cpu`; `auto`: this machine's GPU",
-    default=FALLBACK,
-)
+from fuselight_server.agents.arguments import ArgumentError
 
 
 def device_of(name: str) -> Device | None:

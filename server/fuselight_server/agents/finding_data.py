@@ -1,24 +1,16 @@
-"""Findings as agents get them: their schemas, the targets that ran, and what a run rests on.
-
-`finding_data.json` has the schemas of findings, targets and verdicts.
-"""
+"""Findings as agents get them: the targets that ran, and what a run rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from fuselight.shared.codec import read_table
 from fuselight.shared.report import Failure, Report
 from fuselight_server.base.formatting import cut_list
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 
-_SCHEMAS = read_table(dict[str, Any], __file__)
-FINDING_SCHEMA, TARGET_SCHEMA = _SCHEMAS["finding"], _SCHEMAS["target"]
-VERDICT_SCHEMA = _SCHEMAS["verdict"]
-"""Of the rows that `commands/verdict_rows.py` makes."""
 _MAX_CALLS = 5
 
 

@@ -1,27 +1,34 @@
 """What a tool is: its declaration, and the function that answers a call.
 
+`tool.json` has the declarations: all that an agent reads of the tools, in one place.
 Invariant: an answer's data fits the schema of the tool, and its text has all that a model needs of the data.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.codec import read_table
 from fuselight_server.agents.arguments import Argument, input_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from fuselight_server.agents.answers import ToolAnswer
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
 
 
 @dataclass(frozen=True)
-class Effects:
-    """What a call does, for the annotations of its tool."""
+class _Declaration:
+    """What clients are told of a tool."""
 
+    title: str
+    description: str
+    arguments: tuple[str | Argument, ...]
+    """One that several tools have is there by its name among the shared ones."""
+    answer: dict[str, Any] = field(default_factory=dict)
+    """JSON schemas of what its data has, besides the state."""
     runs_code: bool = False
     """Whether it imports and calls the user's code, which may do anything."""
     writes: bool = False
@@ -29,74 +36,77 @@ class Effects:
 
 
 @dataclass(frozen=True)
+class _Declarations:
+    tools: dict[str, _Declaration]
+    shared_arguments: dict[str, Argument]
+    state: dict[str, Any]
+    """Schemas of the fields that every answer may have."""
+    schemas: dict[str, Any]
+    """Of the items of lists; that of a verdict is of the rows that `commands/verdict_rows.py` makes."""
+
+
+_DECLARED = read_table(_Declarations, __file__)
+
+
+@dataclass(frozen=True)
 class Tool:
     """A tool of the server."""
 
     name: str
-    title: str
-    description: str
+    declaration: _Declaration
     arguments: tuple[Argument, ...]
-    properties: dict[str, Any]
-    """JSON schemas of what its data has, besides the state."""
-    effects: Effects
     run: Callable[[AgentSession, dict[str, Any], Caller], Awaitable[ToolAnswer]]
 
     def description_data(self) -> dict[str, Any]:
         """The tool as `tools/list` has it."""
+        declared = self.declaration
         return {
             "name": self.name,
-            "title": self.title,
-            "description": self.description,
+            "title": declared.title,
+            "description": declared.description,
             "inputSchema": input_schema(self.arguments),
             "outputSchema": {
                 "type": "object",
-                "properties": {**STATE, **self.properties},
+                "properties": {**_DECLARED.state, **_with_items(declared.answer)},
                 "required": ["state"],
             },
             "annotations": {
-                "title": self.title,
+                "title": declared.title,
                 # User code can do anything: a tool that runs it is not read-only, whatever it does by itself.
-                "readOnlyHint": not (self.effects.runs_code or self.effects.writes),
+                "readOnlyHint": not (declared.runs_code or declared.writes),
                 "destructiveHint": False,
-                "idempotentHint": not self.effects.writes,
+                "idempotentHint": not declared.writes,
                 "openWorldHint": False,
             },
         }
 
 
-def text_schema(description: str) -> dict[str, Any]:
-    """The schema of a text."""
-    return {"type": "string", "description": description}
+def declared_tool(
+    name: str,
+    run: Callable[[AgentSession, dict[str, Any], Caller], Awaitable[ToolAnswer]],
+    options: Sequence[Argument] = (),
+    **known: dict[str, Any],
+) -> Tool:
+    """The tool of this name that `run` answers.
+
+    `options`: arguments that a table of the command declares. `known`: by argument, fields that the code knows, as the
+    values of an enumeration.
+    """
+    declared = _DECLARED.tools[name]
+    arguments = [
+        _DECLARED.shared_arguments[item] if isinstance(item, str) else item for item in declared.arguments
+    ]
+    filled = [replace(argument, **known.get(argument.name, {})) for argument in arguments]
+    return Tool(name, declared, (*filled, *options), run)
 
 
-def list_schema(description: str, items: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The schema of a list; `items`: that of an element, an object by default."""
-    return {"type": "array", "description": description, "items": items or {"type": "object"}}
-
-
-STATE: dict[str, Any] = {
-    "state": {
-        "type": "string",
-        "enum": ["done", "queued", "running", "canceled"],
-        "description": "`queued` and `running`: call `result` with the handle; the other fields come with the answer",
-    },
-    "handle": text_schema("Names work that is queued or running"),
-    "progress": text_schema("What the work does"),
-    "seconds": {"type": "number", "description": "How long it has been queued or running"},
-    "notices": list_schema("What is worth knowing besides the answer", {"type": "string"}),
-}
-"""Fields that every answer may have."""
-WAIT = Argument(
-    "wait_seconds",
-    "number",
-    "Seconds to wait for the answer; after that you get a handle to poll with `result`. Many clients give up after 60",
-    default=25.0,
-    least=0.0,
-    most=50.0,
-)
-TARGETS = Argument(
-    "targets",
-    "strings",
-    "Only these classes or functions (or `__main__`); default: all that the files compile or call in a directive",
-    default=(),
-)
+def _with_items(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the named schemas of items in their places."""
+    return {
+        key: _DECLARED.schemas[part]
+        if key == "items" and isinstance(part, str)
+        else _with_items(part)
+        if isinstance(part, dict)
+        else part
+        for key, part in schema.items()
+    }

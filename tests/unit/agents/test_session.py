@@ -21,7 +21,6 @@ from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError, read_arguments
 from fuselight_server.agents.bounds import bounded_text, part_of
 from fuselight_server.agents.catalog import TOOLS
-from fuselight_server.agents.finding_data import VERDICT_SCHEMA
 from fuselight_server.agents.host import AgentHost
 from fuselight_server.agents.instructions import INSTRUCTIONS
 from fuselight_server.agents.permissions import FlagPermission
@@ -31,7 +30,7 @@ from fuselight_server.agents.work_queue import WorkQueue
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.verify import VerdictKind
-from tests.support.agents import MemoryClient, stateless_meta, talk, toolbox_of
+from tests.support.agents import SCHEMAS, MemoryClient, stateless_meta, talk, toolbox_of
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.reports import at, broken, report
 
@@ -84,16 +83,24 @@ def test_each_tool_is_described_by_itself_and_in_the_instructions() -> None:
     for tool in TOOLS:
         data = tool.description_data()
         assert json.loads(json.dumps(data)) == data
-        assert len(tool.description) < 600
+        assert len(data["description"]) < 600
         assert set(data["inputSchema"]["required"]) <= set(data["inputSchema"]["properties"])
         assert f"`{tool.name}`" in INSTRUCTIONS or tool.name == "cancel"
-        is_read_only = not (tool.effects.runs_code or tool.effects.writes)
+        is_read_only = not (tool.declaration.runs_code or tool.declaration.writes)
         assert data["annotations"]["readOnlyHint"] is is_read_only
 
 
-def test_the_schema_of_a_verdict_names_each_kind() -> None:
-    kinds = VERDICT_SCHEMA["properties"]["verdict"]["enum"]
-    assert kinds == [kind.value for kind in VerdictKind]
+def test_a_default_is_one_that_a_client_may_send() -> None:
+    for tool in TOOLS:
+        for argument in tool.arguments:
+            assert argument.default is None or argument.read(argument.default) == argument.default
+
+
+def test_the_schemas_of_a_verdict_name_each_kind() -> None:
+    answer = SCHEMAS["verify_patch"]["properties"]
+    kinds = [kind.value for kind in VerdictKind]
+    assert answer["targets"]["items"]["properties"]["verdict"]["enum"] == kinds
+    assert answer["verdict"]["enum"] == [kind for kind in kinds if kind != VerdictKind.UNCONCERNED.value]
 
 
 def test_the_skill_names_each_tool_and_no_other() -> None:

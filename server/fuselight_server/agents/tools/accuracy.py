@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument, ArgumentError, Kind
-from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
-from fuselight_server.agents.finding_data import FINDING_SCHEMA, failure_text
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
-from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.arguments import Argument, ArgumentError
+from fuselight_server.agents.bounds import part_of
+from fuselight_server.agents.finding_data import failure_text
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.accuracy import AccuracyOutcome, compare, state_of
@@ -119,7 +118,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _argument(option: AccuracyOption) -> Argument:
-    kind: Kind = (
+    kind = (
         "boolean"
         if isinstance(option.default, bool)
         else "number"
@@ -137,29 +136,4 @@ def _argument(option: AccuracyOption) -> Argument:
     )
 
 
-ACCURACY = Tool(
-    "accuracy",
-    "Compare compiled results with eager mode",
-    "Run the program as it is, and make calls of what it compiles in eager mode and in float64, too: outputs, "
-    "gradients, changes in place. For a call that differs: the first line, the stage of the compiler, and a setting "
-    "of torch that cures it. Takes from seconds to minutes.",
-    (
-        PATHS,
-        TARGETS,
-        *map(_argument, ACCURACY_OPTIONS),
-        OFFSET,
-        limit_argument(50, "findings"),
-        WAIT,
-    ),
-    {
-        "targets": list_schema(
-            "The verdict on each target: `state` is `as_eager`, `differs` or `not_compared`; what was not compared"
-        ),
-        "findings": list_schema("Each function that is wrong, on its line", FINDING_SCHEMA),
-        "total": {"type": "integer", "description": "Number of findings"},
-        "rest": text_schema("What was left out, and how to get it"),
-        "problems": list_schema("What could not be compared", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _accuracy,
-)
+ACCURACY = declared_tool("accuracy", _accuracy, options=tuple(map(_argument, ACCURACY_OPTIONS)))

@@ -7,16 +7,13 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument
-from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
+from fuselight_server.agents.bounds import part_of
 from fuselight_server.agents.finding_data import (
-    FINDING_SCHEMA,
-    TARGET_SCHEMA,
     evidence,
     target_data,
     target_text,
 )
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.check import analyze
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.outcome import CheckOutcome
-
-PATHS = Argument("paths", "strings", "Python files, or folders with Python files", is_required=True)
 
 
 _NOTHING_RAN = (
@@ -125,53 +120,5 @@ def _lines(data: dict[str, Any]) -> Iterable[str]:
     yield from data["notices"]
 
 
-TARGETS_TOOL = Tool(
-    "targets",
-    "List what is compiled",
-    "List the classes, functions and programs in Python files that torch.compile compiles or that could be compiled, "
-    "and where their inputs would come from. Reads the source; nothing runs.",
-    (PATHS, OFFSET, limit_argument(100, "targets")),
-    {
-        "targets": list_schema("Targets in the order of their lines"),
-        "total": {"type": "integer"},
-        "rest": text_schema("What was left out, and how to get it"),
-        "problems": list_schema("What could not be read", {"type": "string"}),
-    },
-    Effects(),
-    _targets,
-)
-CHECK = Tool(
-    "check",
-    "Check with torch.compile",
-    "Compile the targets of Python files and list graph breaks, recompilations, failures and code that is not "
-    "compiled, each on the line that causes it. Runs the user's code on example inputs. A target of which nothing has "
-    "changed is answered from the last check. Takes some seconds.",
-    (
-        PATHS,
-        TARGETS,
-        Argument(
-            "uses_earlier_checks",
-            "boolean",
-            "Whether a target of which nothing has changed is answered from the last check",
-            default=True,
-        ),
-        OFFSET,
-        limit_argument(50, "findings"),
-        WAIT,
-    ),
-    {
-        "findings": list_schema("The worst first", FINDING_SCHEMA),
-        "total": {
-            "type": "integer",
-            "description": "Number of findings; 0 and no problems: nothing is left to do",
-        },
-        "warnings": {"type": "integer", "description": "Findings that are warnings or errors"},
-        "rest": text_schema("What was left out, and how to get it"),
-        "fix_first": text_schema("The line that is worth the first fix, and what it gains; empty if none is"),
-        "targets": list_schema("What ran, on which inputs", TARGET_SCHEMA),
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-        "evidence": text_schema("What the findings rest on, and what was not measured"),
-    },
-    Effects(runs_code=True),
-    _check,
-)
+TARGETS_TOOL = declared_tool("targets", _targets)
+CHECK = declared_tool("check", _check)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
-from fuselight_server.agents.arguments import Argument, ArgumentError
+from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.agents.bounds import bounded_text, short_line
-from fuselight_server.agents.finding_data import FINDING_SCHEMA, evidence
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.finding_data import evidence
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.finding import Finding, Span, rank
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.commands.check import analyze
@@ -181,30 +181,4 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
         yield f"Page: {row['link']}"
 
 
-EXPLAIN = Tool(
-    "explain",
-    "Explain a finding",
-    "Everything known of a finding: the code around it, the cause, the cost, what to do, which other lines it depends "
-    "on, and its page. Name the `path` and `line` of the finding; or a `code` alone, which runs nothing and gives the "
-    "page of that code.",
-    (
-        Argument(
-            "path", "string", "The file of the finding; of a notebook also its cell, as `train.ipynb:cell 3`"
-        ),
-        Argument("line", "integer", "The line of the finding, 1-based", least=1),
-        Argument("code", "string", "The code of the finding, as `GB0059` or `FL201`"),
-        TARGETS,
-        WAIT,
-    ),
-    {
-        "findings": list_schema("The findings of that line, the worst first", FINDING_SCHEMA),
-        "evidence": text_schema("What the findings rest on, and what was not measured"),
-        "rest": text_schema("What was left out"),
-        "code": text_schema("Without `path`: the code"),
-        "title": text_schema("Without `path`: what the code means"),
-        "link": text_schema("Without `path`: its page"),
-        "page": text_schema("Without `path`: the text of its page"),
-    },
-    Effects(runs_code=True),
-    _explain,
-)
+EXPLAIN = declared_tool("explain", _explain)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.devices import FALLBACK
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument
-from fuselight_server.agents.device_argument import DEVICE, device_of
+from fuselight_server.agents.device_argument import device_of
 from fuselight_server.agents.finding_data import failure_text
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
-from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_size
 from fuselight_server.commands.finding_rows import problem_texts
@@ -182,41 +181,10 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield from data["problems"]
 
 
-MEMORY = Tool(
+MEMORY = declared_tool(
     "memory",
-    "Estimate memory by line",
-    "Estimate what a call or a training step of the targets allocates on a GPU that may be absent, in eager mode and "
-    "compiled: the peak, whether it fits, and what each line holds then. Nothing is allocated; takes seconds.",
-    (
-        PATHS,
-        TARGETS,
-        Argument("mode", "string", "What is estimated", default="as directive", choices=tuple(_MODES)),
-        Argument(
-            "optimizer", "string", "Of a training step", default=OPTIMIZERS[0], choices=tuple(OPTIMIZERS)
-        ),
-        Argument(
-            "largest_batch",
-            "boolean",
-            "Also search the largest batch that fits: takes minutes",
-            default=False,
-        ),
-        Argument(
-            "savings",
-            "boolean",
-            "Also try what would need less, as checkpointed modules and changes of lines: takes 90 seconds more",
-            default=False,
-        ),
-        DEVICE,
-        WAIT,
-    ),
-    {
-        "targets": list_schema(
-            "The peaks of each call, with what is allocated then by line and by module, most bytes first, what "
-            "compiling changes and why, what would need less, and changes of lines that do, each with its diff"
-        ),
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-        "evidence": text_schema("What the numbers rest on"),
-    },
-    Effects(runs_code=True),
     _memory,
+    device={"default": FALLBACK},
+    mode={"choices": tuple(_MODES)},
+    optimizer={"default": OPTIMIZERS[0], "choices": tuple(OPTIMIZERS)},
 )

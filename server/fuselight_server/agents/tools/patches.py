@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
-from fuselight_server.agents.arguments import Argument, ArgumentError
+from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.agents.bounds import LONGEST_TEXT, bounded_text
-from fuselight_server.agents.finding_data import VERDICT_SCHEMA
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
-from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.commands.changed_texts import file_texts, named_text
@@ -18,7 +16,7 @@ from fuselight_server.commands.notebook_cells import fix_in_cells
 from fuselight_server.commands.notebook_lines import cell_of, path_of_cell
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
-from fuselight_server.commands.verify import AllowedChange, VerdictKind, verify
+from fuselight_server.commands.verify import AllowedChange, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -229,95 +227,7 @@ def _name(session: AgentSession, path: str) -> str:
     return session.name(file) if cell is None else path_of_cell(session.name(file), cell)
 
 
-FIX_CANDIDATES = Tool(
-    "fix_candidates",
-    "Find verified fixes",
-    "Try the known changes for findings of files: each is compiled and compared with the code before it, on top of "
-    "those that have passed. Gives the fixes that passed as one unified diff and each by itself, and why others did "
-    "not. Nothing is written: apply the diff yourself. Takes from some seconds to minutes.",
-    (
-        PATHS,
-        TARGETS,
-        Argument("codes", "strings", "Only findings whose code starts so, as `GB0059` or `FL2`", default=()),
-        Argument(
-            "allow_behavior_changes",
-            "boolean",
-            "Also try changes of random numbers, printed text or exceptions; the fix says which",
-            default=False,
-        ),
-        WAIT,
-    ),
-    {
-        "fixes": list_schema(
-            "Each change that was tried, and what became of it; a verified fix has its own `diff`, and in `needs` "
-            "the `number` of each fix that has to be applied before it"
-        ),
-        "verified": {"type": "integer"},
-        "diff": text_schema("The verified fixes together, as a unified diff"),
-        "rest": text_schema("What was cut of the diff"),
-        "not_offered": list_schema(
-            "Known changes that do not fit this code, with the reason", {"type": "string"}
-        ),
-        "remedies": list_schema("Of each finding: what `check` lists, with what came of each fix"),
-        "without_known_fix": {"type": "integer"},
-        "findings": {"type": "integer", "description": "Findings of the code as it is"},
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _fix_candidates,
-)
-VERIFY_PATCH = Tool(
-    "verify_patch",
-    "Verify a change",
-    "Compile and compare your change with the code on disk, before you write it: calls both on the same inputs, eager "
-    "and compiled, with further sizes, dtypes and modes, and compares results, gradients, state, random numbers and "
-    "what is printed. Gives the verdict, graphs before and after, and which findings are fixed or new. Refuses with "
-    "the reason. Nothing is written. Takes from some seconds to a minute.",
-    (
-        Argument(
-            "diff",
-            "string",
-            "The change as a unified diff with paths relative to the root. Line numbers may be off",
-        ),
-        Argument(
-            "path", "string", "In place of a diff: the file that changes, or a cell, as `n.ipynb:cell 3`"
-        ),
-        Argument("new_text", "string", "In place of a diff: the whole new text of `path`"),
-        Argument(
-            "run_paths",
-            "strings",
-            "Files whose targets run to verify the change; default: the changed files",
-            default=(),
-        ),
-        TARGETS,
-        Argument(
-            "allow",
-            "strings",
-            "What the change may change on purpose",
-            default=(),
-            choices=tuple(change.value for change in AllowedChange),
-        ),
-        Argument(
-            "case_seconds",
-            "number",
-            "Seconds for further calls of each text; 0: only the known inputs are compared; left out: all are compared",
-            least=0.0,
-            most=300.0,
-        ),
-        Argument("inductor", "boolean", "Also run Inductor's code, which takes longer", default=False),
-        WAIT,
-    ),
-    {
-        "verdict": {
-            "type": "string",
-            "enum": [kind.value for kind in VerdictKind if kind is not VerdictKind.UNCONCERNED],
-            "description": "The worst of all targets; only `same` is a proof",
-        },
-        "passed": {"type": "boolean"},
-        "why": text_schema("The verdict in words"),
-        "targets": list_schema("The verdict of each target", VERDICT_SCHEMA),
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _verify_patch,
+FIX_CANDIDATES = declared_tool("fix_candidates", _fix_candidates)
+VERIFY_PATCH = declared_tool(
+    "verify_patch", _verify_patch, allow={"choices": tuple(change.value for change in AllowedChange)}
 )

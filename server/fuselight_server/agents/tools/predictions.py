@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.devices import FALLBACK
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument, ArgumentError
+from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.agents.bounds import bounded_text
-from fuselight_server.agents.device_argument import DEVICE, device_of
+from fuselight_server.agents.device_argument import device_of
 from fuselight_server.agents.finding_data import failure_text, target_data
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
-from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
@@ -285,59 +285,5 @@ def _kernel_lines(row: dict[str, Any]) -> Iterator[str]:
     yield from filter(None, [row["fusion"], row["rest"]])
 
 
-FORECAST = Tool(
-    "forecast",
-    "Forecast recompilations",
-    "List which changes of inputs, attributes or modes will compile the targets again, why, and what each costs: "
-    "before production finds out. `verify` makes the likely changes and tries remedies, which takes longer.",
-    (
-        PATHS,
-        TARGETS,
-        Argument(
-            "verify", "boolean", "Make each likely change, and compile and compare remedies", default=False
-        ),
-        Argument("all", "boolean", "Also list changes that need no compile", default=False),
-        WAIT,
-    ),
-    {
-        "targets": list_schema("The changes of each target, those that compile again first"),
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-        "evidence": text_schema("What a forecast rests on"),
-    },
-    Effects(runs_code=True),
-    _forecast,
-)
-KERNELS = Tool(
-    "kernels",
-    "Kernels of a line",
-    "Generate the kernels of the targets for a GPU that may be absent, with the estimated cost of each line and what "
-    "is fused with it. Name a `line` for its kernels alone, `and_line` to learn whether two lines are fused and why "
-    "not. Nothing is launched; takes from some seconds to minutes.",
-    (
-        PATHS,
-        TARGETS,
-        Argument(
-            "line",
-            "integer",
-            "Only the kernels of this line of the target's file; in a notebook, of its cell",
-            least=1,
-        ),
-        Argument(
-            "cell", "integer", "In a notebook: the cell that `line` is in, if not the target's", least=1
-        ),
-        Argument("and_line", "integer", "A second line: are the two fused, and why not", least=1),
-        Argument(
-            "and_cell", "integer", "In a notebook: the cell of `and_line`, if not the target's", least=1
-        ),
-        Argument("source", "boolean", "Also give the source of the kernels", default=False),
-        DEVICE,
-        WAIT,
-    ),
-    {
-        "targets": list_schema("The lines and kernels of each target, the most expensive line first"),
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-        "evidence": text_schema("What the numbers rest on"),
-    },
-    Effects(runs_code=True),
-    _kernels,
-)
+FORECAST = declared_tool("forecast", _forecast)
+KERNELS = declared_tool("kernels", _kernels, device={"default": FALLBACK})

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument
 from fuselight_server.agents.finding_data import failure_text
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema
-from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.repro import SECONDS, Fault, ReproOutcome, ReproPlan, reproduce
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
 
-_MAX_SECONDS = 3600.0
 _NOTHING = "No fault of the compiler was seen."
 
 
@@ -72,36 +69,4 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield from filter(None, [*data["problems"], *data["notices"]])
 
 
-REPRO = Tool(
-    "repro",
-    "Make a small program of a fault of the compiler",
-    "For a wrong result, a failure of the compiler, a graph break that PyTorch asks to be reported, or a compile that "
-    "does not end: the smallest program of torch alone that still shows it, confirmed in a new process, and the text "
-    "of an issue. It has no values, names or paths of the project. Takes minutes.",
-    (
-        PATHS,
-        TARGETS,
-        Argument(
-            "seconds",
-            "number",
-            "Time to make the program of one fault smaller",
-            default=SECONDS,
-            least=0.0,
-            most=_MAX_SECONDS,
-        ),
-        Argument(
-            "with_values",
-            "boolean",
-            "Whether values of small tensors of the project may be in the program: ask the user first",
-            default=False,
-        ),
-        WAIT,
-    ),
-    {
-        "faults": list_schema("Each fault: `script` and `issue` if it is confirmed, else `why_not`"),
-        "failures": list_schema("Why a target failed", {"type": "string"}),
-        "problems": list_schema("What could not be run", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _repro,
-)
+REPRO = declared_tool("repro", _repro, seconds={"default": SECONDS})

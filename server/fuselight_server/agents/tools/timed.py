@@ -9,9 +9,8 @@ from fuselight.shared.configurations import ConfigurationError
 from fuselight.shared.measurement_plans import MeasurePlan, TunePlan
 from fuselight.shared.report import Numerics, Work
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument, ArgumentError
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema
-from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.arguments import ArgumentError
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_ratio, format_size, format_spread, format_time
 from fuselight_server.commands.bench import measure
@@ -40,12 +39,6 @@ _MAX_LINES = 15
 _MAX_CHANGES = 15
 _MAX_CANDIDATES = 30
 _WORKS = {work.value: work for work in Work}
-_WORK = Argument(
-    "work", "string", "What a timed call does; default: what the inputs say", choices=tuple(_WORKS)
-)
-_DEVICE = Argument(
-    "device", "string", "`cpu`, `cuda` or `cuda:1`; default: this machine's GPU, or the CPU", default=""
-)
 
 
 async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
@@ -284,74 +277,10 @@ def _search_lines(row: dict[str, Any]) -> Iterator[str]:
     yield from (f"  note: {note}" for note in row["notes"])
 
 
-BENCHMARK = Tool(
-    "benchmark",
-    "Measure on this machine",
-    "Time the targets on this machine, eager against compiled, with the accuracy of results, the time of each line and "
-    "a verdict. The run is kept; `against` compares with an earlier one. Takes minutes: you get a handle.",
-    (
-        PATHS,
-        TARGETS,
-        Argument(
-            "configurations",
-            "strings",
-            "What to compare, as `eager`, `default`, `max-autotune`, `default+dynamic`; default: eager, and as written",
-            default=(),
-        ),
-        _WORK,
-        _DEVICE,
-        Argument(
-            "seconds",
-            "number",
-            "Seconds of timed calls for each configuration",
-            default=2.0,
-            least=0.01,
-            most=60.0,
-        ),
-        Argument(
-            "against",
-            "string",
-            "An earlier run: `last`, its id, an exported .json, or another .py file's last run",
-        ),
-        WAIT,
-    ),
-    {
-        "targets": list_schema("The verdict, the configurations and the lines of each target"),
-        "problems": list_schema("What could not be measured", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _benchmark,
-)
-TUNE = Tool(
+BENCHMARK = declared_tool("benchmark", _benchmark, work={"choices": tuple(_WORKS)})
+TUNE = declared_tool(
     "tune",
-    "Find the fastest configuration",
-    "Search for the fastest configuration of torch.compile for the targets on this machine, with results that are "
-    "compared, and write it to the project's `fuselight-tuned.json`, from which a program replays it. Takes as long "
-    "as its budget: you get a handle. A search that is canceled keeps the best so far.",
-    (
-        PATHS,
-        TARGETS,
-        Argument(
-            "budget_seconds", "number", "Duration of the search", default=120.0, least=1.0, most=86_400.0
-        ),
-        _WORK,
-        _DEVICE,
-        Argument(
-            "numerics",
-            "string",
-            "Changes of the arithmetic that may be tried: none, TF32, or also bfloat16",
-            default=Numerics.EXACT.value,
-            choices=tuple(numerics.value for numerics in Numerics),
-        ),
-        Argument("try_configurations", "strings", "Also try these", default=()),
-        Argument("tries_fixes", "boolean", "Also try the source with verified fixes", default=True),
-        WAIT,
-    ),
-    {
-        "targets": list_schema("The decision for each target, and what was tried"),
-        "is_stopped": {"type": "boolean"},
-        "problems": list_schema("What could not be searched", {"type": "string"}),
-    },
-    Effects(runs_code=True, writes=True),
     _tune,
+    work={"choices": tuple(_WORKS)},
+    numerics={"default": Numerics.EXACT.value, "choices": tuple(numerics.value for numerics in Numerics)},
 )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
-from fuselight_server.agents.arguments import Argument, ArgumentError
-from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
-from fuselight_server.agents.finding_data import FINDING_SCHEMA, target_data
-from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.arguments import ArgumentError
+from fuselight_server.agents.bounds import part_of
+from fuselight_server.agents.finding_data import target_data
+from fuselight_server.agents.tool import declared_tool
 from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_time
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 40
 _MAX_LOST = 20
-_TRACES = Argument(
-    "traces",
-    "strings",
-    "Logs that a job wrote with `TORCH_TRACE=FOLDER`, or folders with them",
-    is_required=True,
-)
-_SOURCES = Argument(
-    "source", "strings", "Folders with the job's source; default: the first folder of the server", default=()
-)
 
 
 def _request(session: AgentSession, traces: Sequence[str], source: Sequence[str]) -> OpenRequest:
@@ -333,64 +324,6 @@ def _lost_line(lost: dict[str, Any]) -> str:
     )
 
 
-OPEN_TRACE = Tool(
-    "open_trace",
-    "Open a job's logs",
-    "Read the logs that a job left with `TORCH_TRACE`: findings on local lines, where ranks differ, cache misses, and "
-    "what the logs cannot show. Nothing of the job runs.",
-    (_TRACES, _SOURCES, OFFSET, limit_argument(50, "findings"), WAIT),
-    {
-        "jobs": list_schema(
-            "Each job in the logs",
-            {"type": "object", "properties": {"findings": list_schema("The worst first", FINDING_SCHEMA)}},
-        )
-    },
-    Effects(),
-    _open_trace,
-)
-COMPARE = Tool(
-    "compare",
-    "Compare two jobs, files or benchmarks",
-    "What differs between `before` and `after`. Two folders with logs: findings, graphs, kernels, compile times and "
-    "caches of two jobs. Two .py files or notebooks: the second is verified as the new text of the first, which runs "
-    "both. With `path`: two kept benchmarks of that file, by their ids or `last`.",
-    (
-        Argument(
-            "before",
-            "string",
-            "A folder with logs, a .py file or notebook, or with `path` the id of a benchmark",
-            is_required=True,
-        ),
-        Argument("after", "string", "The same kind as `before`", is_required=True),
-        Argument("path", "string", "The file whose kept benchmarks are compared"),
-        TARGETS,
-        _SOURCES,
-        WAIT,
-    ),
-    {
-        "kind": {"type": "string", "enum": ["jobs", "files", "benchmarks"]},
-        "summary": text_schema("Of two jobs: how much differs"),
-        "verdict": text_schema("Of two files: as from `verify_patch`"),
-        "changes": list_schema("Of two benchmarks: what changed by more than the spread", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _compare,
-)
-EXPLAIN_CACHE_MISS = Tool(
-    "explain_cache_miss",
-    "Explain cache misses",
-    "Why compiles were not read from the caches of torch.compile, and what to do. Name logs of a job, which are read; "
-    "or .py files and notebooks, whose targets are started twice with one fresh cache, which takes minutes.",
-    (
-        Argument("paths", "strings", "Folders with logs, or .py files and notebooks", is_required=True),
-        TARGETS,
-        _SOURCES,
-        WAIT,
-    ),
-    {
-        "starts": list_schema("Each job or target, with its misses, the most expensive first"),
-        "problems": list_schema("What could not be determined", {"type": "string"}),
-    },
-    Effects(runs_code=True),
-    _explain_cache_miss,
-)
+OPEN_TRACE = declared_tool("open_trace", _open_trace)
+COMPARE = declared_tool("compare", _compare)
+EXPLAIN_CACHE_MISS = declared_tool("explain_cache_miss", _explain_cache_miss)

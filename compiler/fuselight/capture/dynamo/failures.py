@@ -12,12 +12,13 @@ import errno
 import re
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 
 from fuselight.adapters.torch_api.dynamo import aot_graphs, errors, frames, targets
 from fuselight.capture.dynamo import eager_frames, handlers, stacks
 from fuselight.shared import torch_texts
+from fuselight.shared.failure_verdicts import VERDICTS, FailureVerdict
 from fuselight.shared.report import Culprit, Failure, Stack
 from fuselight.shared.report.failure import first_line, is_out_of_memory, safe_text, traceback_text
 from fuselight.shared.torch_texts import in_user_words
@@ -80,138 +81,24 @@ def _described(exc: BaseException, roots: tuple[str, ...], nodes: stacks.NodeSta
     )
 
 
-@dataclass(frozen=True)
-class _Verdict:
-    culprit: Culprit
-    kind: str
-    next_step: str
-
-
-_FULLGRAPH = _Verdict(
-    Culprit.USER,
-    "fullgraph",
-    "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here.",
-)
-_HIGHER_ORDER = _Verdict(
-    Culprit.USER,
-    "fullgraph",
-    "A function given to torch.cond, while_loop and their like has to be captured whole. Change this line, or move it "
-    "out of that function.",
-)
-_LIMIT = _Verdict(
-    Culprit.USER,
-    "recompile_limit",
-    "Find in the recompilations what changes from call to call and make it dynamic, or raise "
-    "torch._dynamo.config.recompile_limit.",
-)
-_CONSTRAINT = _Verdict(
-    Culprit.USER,
-    "constraint",
-    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, or "
-    "use torch._dynamo.maybe_mark_dynamic.",
-)
-_EXPORTED = _Verdict(
-    Culprit.USER,
-    "constraint",
-    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, or pass Dim.AUTO in "
-    "the place of the dimension, which accepts a fixed size.",
-)
-_EXPORTED_DATA = _Verdict(
-    Culprit.USER,
-    "constraint",
-    "An exported graph holds one outcome of an `if`. For a branch on a tensor, compute both sides and select with "
-    "torch.where, or call torch.cond; for a number from .item(), state what always holds with torch._check, as "
-    "torch._check(n >= 2).",
-)
-_REFUSED = _Verdict(
-    Culprit.USER, "exception", "torch refuses this use of its functions: change it as the message says."
-)
-_BACKEND = _Verdict(
-    Culprit.COMPILER,
-    "backend",
-    "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
-    "report that to the backend's authors.",
-)
-_INFERENCE = _Verdict(
-    Culprit.COMPILER,
-    "backend",
-    "torch.compile refuses a view of a normal tensor after compiled code has entered inference mode. Enter "
-    "torch.inference_mode() around the call of the compiled function, or use torch.no_grad() inside it.",
-)
 _OF_INFERENCE = "Cannot set version_counter for inference tensor"
-_OPERATOR = _Verdict(
-    Culprit.USER,
-    "exception",
-    "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: if "
-    "it fails there too, the line is wrong; if not, its fake (meta) implementation raises it, or is missing.",
-)
-_RECOMPILE = _Verdict(
-    Culprit.USER,
-    "recompile",
-    "A guard failed while torch._dynamo.config.error_on_recompile is on. Make what changed dynamic, or turn it off.",
-)
-_BACKEND_NAME = _Verdict(
-    Culprit.USER, "backend", "Give torch.compile a backend of torch.compiler.list_backends()."
-)
-_COMPILER = _Verdict(
-    Culprit.COMPILER,
-    "internal",
-    "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
-    "traceback to PyTorch.",
-)
-_CUDA_GRAPHS = _Verdict(
-    Culprit.COMPILER,
-    "internal",
-    "torch's own CUDA graphs failed here, not your code. Compile without them, with the mode `default` or "
-    "`max-autotune-no-cudagraphs`, and report the traceback to PyTorch.",
-)
-_ONLY_COMPILED = _Verdict(
-    Culprit.USER,
-    "exception",
-    "Only compiled code raises this: eager mode does without the function that torch puts around its backward. Do "
-    "not compile the code whose backward this is, which then runs in eager mode, or compile a function that computes "
-    "it with torch.func.",
-)
-_CHECKED = _Verdict(
-    Culprit.USER,
-    "exception",
-    "Only compiled code raises this: the backend aot_eager checks each operator in its first call, and the check "
-    "refuses this class of tensors. Compile with the backend eager or inductor, which do not have this check.",
-)
-_GRAPH = _Verdict(
-    Culprit.COMPILER,
-    "internal",
-    "The same graph ran in eager mode with the same inputs (tried). Put torch.compiler.disable on the function, and "
-    "report the traceback to PyTorch.",
-)
-_OVERWRITTEN = _Verdict(
-    Culprit.USER,
-    "exception",
-    "A CUDA graph writes its results to the same memory in each call. Clone what is kept beyond the next call, or call "
-    "torch.compiler.cudagraph_mark_step_begin() before each call.",
-)
-_NOT_IN_EAGER = (_ONLY_COMPILED, _CHECKED)
+_NOT_IN_EAGER = (VERDICTS["only_compiled"], VERDICTS["checked"])
 """Of exceptions that eager mode does not raise: a handler there has nothing to catch."""
-_BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
-    (errors.exceptions.Unsupported, _FULLGRAPH),
-    (errors.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
-    (errors.exceptions.UserError, _REFUSED),
-    (errors.exceptions.BackendCompilerFailed, _BACKEND),
-    (errors.exceptions.TorchRuntimeError, _OPERATOR),
-    (errors.exceptions.RecompileError, _RECOMPILE),
-    (errors.exceptions.InvalidBackend, _BACKEND_NAME),
-    (errors.exceptions.ResetRequired, _BACKEND_NAME),
-    (errors.ConstraintViolation, _CONSTRAINT),
-    (errors.RecompileLimitHit, _LIMIT),
-    (errors.exceptions.TorchDynamoException, _COMPILER),
-    (errors.GuardOnData, _COMPILER),
+_BY_TYPE: tuple[tuple[type[BaseException], FailureVerdict], ...] = (
+    (errors.exceptions.Unsupported, VERDICTS["fullgraph"]),
+    (errors.exceptions.UncapturedHigherOrderOpError, VERDICTS["higher_order"]),
+    (errors.exceptions.UserError, VERDICTS["refused"]),
+    (errors.exceptions.BackendCompilerFailed, VERDICTS["backend"]),
+    (errors.exceptions.TorchRuntimeError, VERDICTS["operator"]),
+    (errors.exceptions.RecompileError, VERDICTS["recompile"]),
+    (errors.exceptions.InvalidBackend, VERDICTS["backend_name"]),
+    (errors.exceptions.ResetRequired, VERDICTS["backend_name"]),
+    (errors.ConstraintViolation, VERDICTS["constraint"]),
+    (errors.RecompileLimitHit, VERDICTS["limit"]),
+    (errors.exceptions.TorchDynamoException, VERDICTS["compiler"]),
+    (errors.GuardOnData, VERDICTS["compiler"]),
 )
 """First match wins: the base class of Dynamo's exceptions comes after them."""
-_MEMORY = _Verdict(
-    Culprit.USER,
-    "memory",
-    "Give smaller inputs. `fuselight memory` estimates, without the memory, which line holds how much at the peak.",
-)
 _FILE_LIMITS = frozenset({errno.EMFILE, errno.EFBIG})
 _RECURSION = 3
 """Frames of one line from which on a function is taken to call itself."""
@@ -224,11 +111,11 @@ _CLEAR_BY_TYPE = (
 """Types that decide the culprit wherever they are raised."""
 
 
-def _classify(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
+def _classify(exc: BaseException, roots: tuple[str, ...]) -> FailureVerdict:
     if isinstance(exc, targets.UnknownArgumentError):
-        return _Verdict(Culprit.USER, "exception", exc.next_step)
+        return FailureVerdict(Culprit.USER, "exception", exc.next_step)
     if is_out_of_memory(exc):
-        return _MEMORY
+        return VERDICTS["memory"]
     limit = _limit_of_python(exc, roots)
     if limit is not None:
         return limit
@@ -238,40 +125,35 @@ def _classify(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.AcceleratorError)) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
-            return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
-    return _Verdict(*_classify_by_place(exc, roots))
+            return VERDICTS["cuda_graphs"] if errors.is_of_cuda_graphs(place) else VERDICTS["compiler"]
+    return FailureVerdict(*_classify_by_place(exc, roots))
 
 
-def _classify_by_type(exc: BaseException) -> _Verdict | None:
+def _classify_by_type(exc: BaseException) -> FailureVerdict | None:
     """The verdict on what torch raises with a type or from a place of its own."""
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
-            is_inference = verdict is _BACKEND and _OF_INFERENCE in safe_text(exc)
-            return _INFERENCE if is_inference else _of_export(exc) or verdict
+            is_inference = verdict is VERDICTS["backend"] and _OF_INFERENCE in safe_text(exc)
+            return VERDICTS["inference"] if is_inference else _of_export(exc) or verdict
     if isinstance(exc, IndexError) and stacks.of_failed_node(safe_text(exc)):
-        return _OPERATOR  # torch raises this one as it is, wherever it comes from
+        return VERDICTS["operator"]  # torch raises this one as it is, wherever it comes from
     if errors.is_only_compiled(exc):
-        return _GRAPH
+        return VERDICTS["graph"]
     if errors.is_overwritten(exc):
-        return _OVERWRITTEN
+        return VERDICTS["overwritten"]
     if aot_graphs.is_refused_by_check(exc):
-        return _CHECKED
-    return _ONLY_COMPILED if aot_graphs.is_raised_by_aot_autograd(exc) else None
+        return VERDICTS["checked"]
+    return VERDICTS["only_compiled"] if aot_graphs.is_raised_by_aot_autograd(exc) else None
 
 
-def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | None:
+def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> FailureVerdict | None:
     """What the code did if it came to the end of the memory or of the stack while torch traced it."""
     causes = list(_chain(exc))
     if isinstance(exc, errors.exceptions.TorchDynamoException) or _raised_by_us(exc):
         if any(is_out_of_memory(cause) for cause in causes):
-            return _MEMORY
+            return VERDICTS["memory"]
         if any(isinstance(cause, OSError) and cause.errno in _FILE_LIMITS for cause in causes):
-            return _Verdict(
-                Culprit.USER,
-                "limit",
-                "The code leaves no file to open, or lowers a limit of the system. Close files after use, and set "
-                "RLIMIT_NOFILE and RLIMIT_FSIZE where the program is started.",
-            )
+            return VERDICTS["file_limit"]
     if not any(isinstance(cause, RecursionError) for cause in causes):
         return None
     places = [place for place in _stack(exc) if stacks.is_user_code(place.path, roots)]
@@ -279,7 +161,7 @@ def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | N
     (_, function, line), count = max(calls.items(), key=lambda item: item[1], default=((None, None, 0), 0))
     if count < _RECURSION:
         return None
-    return _Verdict(
+    return FailureVerdict(
         Culprit.USER,
         "exception",
         f"`{function}` calls itself on line {line} until Python's recursion limit, to which tracing comes earlier than "
@@ -379,7 +261,11 @@ def _dynamo_text(exc: BaseException) -> str:
 def _stack(exc: BaseException, nodes: stacks.NodeStacks | None = None) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = stacks.from_traceback(exc, nodes)
-    fixed = _CONSTANT.search(safe_text(exc)) if nodes is not None and _of_export(exc) is _EXPORTED else None
+    fixed = (
+        _CONSTANT.search(safe_text(exc))
+        if nodes is not None and _of_export(exc) is VERDICTS["exported"]
+        else None
+    )
     if nodes is not None and fixed is not None:
         return nodes.fixing_stack(fixed[1]) or above
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
@@ -411,7 +297,7 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
         return f"SyntaxError: {safe_text(exc.msg, 1000)}"
     of_export = _of_export(exc)
     if isinstance(exc, errors.ConstraintViolation) or of_export is not None:
-        return _UNDECIDED if of_export is _EXPORTED_DATA else _constraint(safe_text(exc))
+        return _UNDECIDED if of_export is VERDICTS["exported_data"] else _constraint(safe_text(exc))
     handed_on = isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError)
     if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()
@@ -435,16 +321,16 @@ _IN_KERNEL = re.compile(r"^kernel, \S+:\d+, ")
 _UNDECIDED = "torch.export cannot decide a condition that depends on the data of a tensor"
 
 
-def _of_export(exc: BaseException) -> _Verdict | None:
+def _of_export(exc: BaseException) -> FailureVerdict | None:
     """The verdict on what torch.export alone raises; None for all other exceptions.
 
     It gives a dimension that was asked for as dynamic one size, with no mark in the error, or it comes to a condition
     on data while it runs the code, which Dynamo reports as a graph break.
     """
     if isinstance(exc, errors.exceptions.UserError) and safe_text(exc).startswith("Constraints violated"):
-        return _EXPORTED
+        return VERDICTS["exported"]
     if isinstance(exc, errors.GuardOnData) and any(map(errors.is_of_export, _files(exc))):
-        return _EXPORTED_DATA
+        return VERDICTS["exported_data"]
     return None
 
 

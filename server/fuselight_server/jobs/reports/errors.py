@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fuselight.shared.codec import read_table
+from fuselight.shared.failure_verdicts import VERDICTS, FailureVerdict
 from fuselight.shared.report import Culprit, NotCompiledKind
 from fuselight.shared.torch_texts import Reason, in_user_words
 from fuselight_server.jobs.reports.machine_failures import MachineFailure, machine_failure
@@ -34,28 +34,16 @@ _USER_CODE = re.compile(r"from user code:|\nFound from ?: ?")
 _MARKED = re.compile(r"You marked (?P<source>\S+) as dynamic")
 
 
-@dataclass(frozen=True)
-class FailureVerdict:
-    """Whose failure it is, and what to do."""
-
-    culprit: Culprit
-    kind: str
-    next_step: str
-
-
-_BY_TYPE = read_table(dict[str, FailureVerdict], __file__)
-_RAISED = FailureVerdict(
-    Culprit.USER,
-    "exception",
-    "The code raised this exception while it was traced. Call the function without torch.compile: if it fails there "
-    "too, fix the code or its inputs.",
-)
-_COMPILER = FailureVerdict(
-    Culprit.COMPILER,
-    "internal",
-    "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
-    "traceback to PyTorch.",
-)
+_BY_TYPE = {
+    "Unsupported": "fullgraph",
+    "UncapturedHigherOrderOpError": "higher_order",
+    "ConstraintViolationError": "constraint",
+    "TorchRuntimeError": "operator",
+    "RecompileError": "recompile",
+    "BackendCompilerFailed": "backend",
+    "UserError": "constraint",
+}
+"""The verdict on what torch raises, by its type; all else of torch is a failure of the compiler."""
 _PYTHONS = frozenset(
     {"RuntimeError", "ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "AssertionError"}
     | {
@@ -79,8 +67,8 @@ def failure_verdict(error: LoggedError) -> FailureVerdict:
 
 def _by_type(exception: str | None) -> FailureVerdict:
     if exception in _PYTHONS:
-        return _RAISED
-    return _BY_TYPE.get(exception or "", _COMPILER)
+        return VERDICTS["traced"]
+    return VERDICTS[_BY_TYPE.get(exception or "", "compiler")]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What to write by hand where no fix is known: a sentence, and an example made from the user's own line.
 
 Invariant: advice only; nothing here is compiled. The example uses the names and the expression of the finding's line,
-and there is none where the line does not have the form that the advice is for.
+and there is none where the line does not have the form that the advice is for. `how_to.json` has the advice for breaks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.foreign_data import try_parse_expression
 from fuselight.shared.version import release
 from fuselight_server.base.finding import Finding
@@ -36,51 +37,14 @@ class _Example:
     `{c}`: what its call calls."""
     words: str
     code: str
-    codes: frozenset[str] = frozenset()
-    """The ids of the breaks that it is for; empty for those of any break."""
+    codes: tuple[str, ...] = ()
+    """The ids of the breaks that it is for, whose line calls a function; empty for those of any break."""
 
 
 _HOISTED = "# in the code that calls `{f}`, before the call:\n"
-_AROUND = "# in the code that calls `{f}`, around the call:\n"
 _SINCE = "torch 2.13 traces `{call}` of objects that hold no tensors: with this torch ({torch}) it breaks the graph"
-_OPAQUE = frozenset({"GB0007", "GB0008", "GB0059", "GB0098", "GB0099", "GB0177"})
 _DISABLED = frozenset({"GB0098", "GB0099"})
-_BREAKS = (
-    _Example(
-        r"time\.(?:time|perf_counter|monotonic|process_time)(?:_ns)?\(\)",
-        "Read the clock outside, and pass it in as a tensor: a number would be compiled again for each value",
-        _HOISTED + "now = torch.tensor({e}, dtype=torch.float64)",
-    ),
-    _Example(
-        r"with (?P<call>(?:torch\.backends\.|.*lock|.*Lock|.*mutex)[^\n]*):\s*",
-        "Enter the block around the call of the compiled code: its effect then covers the whole call",
-        _AROUND + "{s}\n    {c}(...)",
-    ),
-    _Example(
-        r"with (?P<call>open\([^\n]*\)) as (?P<name>\w+):\s*",
-        "Read the file before the call, and pass in what the function needs of it",
-        _HOISTED + "{s}\n    text = {name}.read()",
-    ),
-    _Example(
-        r"(?:.*=\s*)?(?P<call>open\([^\n]*\)[^\n]*)",
-        "Read the file before the call, and pass in what the function needs of it",
-        _HOISTED + "{s}",
-    ),
-    _Example(
-        r"(?P<call>torch\.(?:cuda\.)?manual_seed(?:_all)?\([^\n]*\))",
-        "Set the seed before the call",
-        _HOISTED + "{call}",
-    ),
-    _Example(
-        r"(?:[^=\n]*=\s*|return\s+)(?P<name>(?!torch\.)[A-Za-z_][\w.]*)\((?P<rest>[^()\n]+)\)",
-        "Make the function an operator of its own, with a rule for the shape of its result; gradients through it "
-        "also need `register_autograd`",
-        '@torch.library.custom_op("mine::{last}", mutates_args=())\n'
-        "def {last}_op(x: torch.Tensor) -> torch.Tensor:\n    return {name}(x)\n\n\n"
-        "@{last}_op.register_fake\ndef _(x):\n    return torch.empty_like(x)  # if its shape is that of x",
-        _OPAQUE,
-    ),
-)
+_BREAKS = read_table(tuple[_Example, ...], __file__)
 """For graph breaks: the first that fits counts."""
 _LOST = re.compile(
     r"(?P<call>(?:copy\.)?deepcopy|(?:importlib\.)?(?:util\.)?find_spec|callable)\((?P<rest>.*)\)"
@@ -130,13 +94,13 @@ def _for_break(finding: Finding, line: str) -> HowTo | None:
     if ids & _DISABLED and (advice := _not_traced(finding, expression)) is not None:
         return advice
     for graph_break in _BREAKS:
-        if graph_break.codes and not graph_break.codes & ids:
+        if graph_break.codes and ids.isdisjoint(graph_break.codes):
             continue
         match = re.fullmatch(graph_break.pattern, expression) or re.fullmatch(graph_break.pattern, statement)
         if match is None:
             continue
         groups = {key: value or "" for key, value in match.groupdict().items()}
-        if graph_break.codes is _OPAQUE and _is_pythons(groups["name"]):
+        if graph_break.codes and _is_pythons(groups["name"]):
             return None  # takes no tensor, or returns none
         last = groups.get("name", "").rpartition(".")[2]
         named = {"f": _name(finding), "c": _callee(finding)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import (
     ComparedCall,
     KernelReplay,
@@ -22,38 +23,10 @@ from fuselight.shared.report import (
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.result_verdicts import AS_EAGER, DIFFERS, NOT_COMPARED
 
-STAGE_NAMES = {
-    Stage.CAPTURE: "tracing (TorchDynamo)",
-    Stage.FUNCTIONALIZATION: "functionalization (AOTAutograd)",
-    Stage.DECOMPOSITION: "decompositions (AOTAutograd)",
-    Stage.CODE: "code generation (TorchInductor)",
-    Stage.CACHES: "caching of compiled code",
-}
-STAGE_TEXTS = {
-    Stage.CAPTURE: (
-        "The results begin to differ in TorchDynamo, which traces the function: the traced graph differs from the "
-        "function also when its operators run in eager mode."
-    ),
-    Stage.FUNCTIONALIZATION: (
-        "The results begin to differ in AOTAutograd, the part of torch.compile that makes the backward and replaces "
-        "views and changes in place by copies: what "
-        "TorchDynamo traced is right, and the graph without changes in place differs also when its operators run in "
-        "eager mode."
-    ),
-    Stage.DECOMPOSITION: (
-        "The results begin to differ in AOTAutograd, the part of torch.compile that decomposes operators into simpler "
-        "ones and splits the graph into forward and backward: that graph differs also when its operators run in eager "
-        "mode."
-    ),
-    Stage.CODE: (
-        "The results begin to differ in the code that the backend (TorchInductor unless the program names another) "
-        "generates: the graph that it gets is right when its operators run in eager mode."
-    ),
-    Stage.CACHES: (
-        "The results begin to differ in a cache of compiled code, in what it keeps or returns: without that cache, the "
-        "same call is as in eager mode."
-    ),
-}
+_STAGES = read_table(dict[str, tuple[str, str]], __file__)
+STAGE_NAMES = {stage: _STAGES[stage.value][0] for stage in Stage}
+STAGE_TEXTS = {stage: _STAGES[stage.value][1] for stage in Stage}
+"""Where the results of a call begin to differ, and what shows it."""
 _LATER = "of later calls, fewer and fewer are compared"
 _MAX_TITLE = 100
 """Characters of a title about what differs."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.devices import BANDWIDTH_REACHED, lacks
 from fuselight.shared.report import (
     Break,
@@ -49,32 +50,7 @@ _SEEDS = "aten.randint.low_out"
 """Draws the seeds of the random numbers of a graph: a call of Inductor's own, which has no line of the user's."""
 _OVERLOAD = re.compile(r"^(?:torch\.ops\.)?(\w+\.\w+)(?:\.\w+)?$")
 _INSTANCES = re.compile(r" \((\d+) instances?\)")
-_SKIPS: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
-    (
-        re.compile(r"mutat"),
-        "it writes into an input tensor",
-        (
-            "Return the new value instead of writing it in place (`x = x + 1`)",
-            "Or make the tensor a buffer of the module: parameters and buffers may be written into",
-            "No skip occurs if the tensor is the output of another captured graph",
-        ),
-    ),
-    (
-        re.compile(r"unsafe custom op|custom partition op"),
-        "a custom operator is marked as unsafe for CUDA graphs",
-        ("Remove the tag `cudagraph_unsafe` from the operator if its work can be captured",),
-    ),
-    (
-        re.compile(r"multiple devices|cpu device|^cpu ops|DeviceCopy"),
-        "part of it is not on the GPU",
-        ("Move the work to the GPU, or out of the compiled function",),
-    ),
-    (
-        re.compile(r"dynamic shape|symbolic|unbacked"),
-        "it has a size that varies or depends on data",
-        ("Use the same sizes each time, for example by padding to a few sizes",),
-    ),
-)
+_SKIPS = read_table(tuple[tuple[str, str, tuple[str, ...]], ...], __file__)
 """Torch's reasons for skipping a CUDA graph: how to recognize one, what it means, what to do."""
 
 
@@ -194,7 +170,7 @@ def _skips(context: Context) -> Iterator[Finding]:
 def _skip(
     context: Context, stack: Stack, reason: str, group: list[tuple[GeneratedGraph, CudagraphSkip]]
 ) -> Finding:
-    known = next((words for pattern, *words in _SKIPS if pattern.search(reason)), None)
+    known = next((words for pattern, *words in _SKIPS if re.search(pattern, reason)), None)
     words, hints = known or (reason, ())
     graphs = {(graph.compile_id, graph.phase): graph for graph, _ in group}
     count = sum(len(graph.kernels) for graph in graphs.values())

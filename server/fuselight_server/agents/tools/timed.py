@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
     from fuselight_server.commands.tune import TargetSearch, TuningOutcome
     from fuselight_server.explain.benchmarks.page_types import ConfigurationRow, MeasuredPage
@@ -56,17 +57,18 @@ async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: C
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
-        options = session.options(
-            paths,
-            arguments["targets"],
-            notices=notices,
-            limits=COMPILE_LIMITS,
-            has_new_worker=True,
-        )
+        options = _options(session, paths, arguments["targets"], notices)
         outcome, benchmarks = await measure(options, show, token, plan=plan, compare=names, against=against)
         return _measured(outcome, benchmarks, notices)
 
     return await session.work.do("benchmark", work, arguments["wait_seconds"], caller)
+
+
+def _options(
+    session: AgentSession, paths: Sequence[Path], targets: tuple[str, ...], notices: list[str]
+) -> CommandOptions:
+    """How targets are timed: in a process of their own, for as long as compiling may take."""
+    return session.options(paths, targets, notices=notices, limits=COMPILE_LIMITS, has_new_worker=True)
 
 
 def _names(given: Sequence[str], check: Callable[[tuple[str, ...]], object]) -> tuple[str, ...]:
@@ -201,13 +203,7 @@ async def _tune(session: AgentSession, arguments: dict[str, Any], caller: Caller
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
-        options = session.options(
-            paths,
-            arguments["targets"],
-            notices=notices,
-            limits=COMPILE_LIMITS,
-            has_new_worker=True,
-        )
+        options = _options(session, paths, arguments["targets"], notices)
         outcome = await find_fastest(options, show, token, plan=plan, has_fixes=arguments["tries_fixes"])
         return _tuned(outcome, notices)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Declaration:
-    """What clients are told of a tool."""
+    """What clients get to read of a tool."""
 
     title: str
     description: str

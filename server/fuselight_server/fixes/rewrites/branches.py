@@ -47,7 +47,7 @@ class Alternative:
 def branch_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """Remedies for a branch, a conditional expression or an assert whose condition is a tensor."""
     node = next(iter(site.nodes((cst.If, cst.IfExp, cst.Assert))), None)
-    if node is not None and m.findall(node.test, _ITEM):
+    if isinstance(node, (cst.If, cst.IfExp, cst.Assert)) and m.findall(node.test, _ITEM):
         return  # compared as a number: what keeps the tensor comes first (numbers.py)
     if isinstance(node, cst.IfExp):
         yield from _conditional_expression(site, node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator
 
-from fuselight.shared.protocol import RunRequest
+from fuselight.shared.protocol import CaptureRequest, RunRequest
 from fuselight.shared.report import CureRun, Report
 from fuselight_server.base.finding import Finding, rank
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
@@ -54,8 +54,11 @@ async def try_texts(
             break
         show(f"fix {number + 1}: {remedy.title}")
         calls = without.trial.calls if without.trial is not None else None
-        changed = dataclasses.replace(with_texts(request, remedy.texts), trial=CureRun(None, calls))
-        entry = _judged(finding, remedy, without, await run(changed), texts)
+        changed = with_texts(request, remedy.texts)
+        if not isinstance(changed, CaptureRequest):
+            break
+        new = await run(dataclasses.replace(changed, trial=CureRun(None, calls)))
+        entry = _judged(finding, remedy, without, new, texts)
         if entry is not None:
             tried[finding] = (*tried.get(finding, ()), entry)
     return tried

@@ -104,6 +104,11 @@ def read_table(kind: type[T], module: str) -> T:
         return decode(kind, json.load(file))
 
 
+def read_words(module: str) -> dict[str, frozenset[str]]:
+    """Sets of names, by what they are: the table next to a module, as for `read_table`."""
+    return {key: frozenset(words) for key, words in read_table(dict[str, tuple[str, ...]], module).items()}
+
+
 @functools.cache
 def _reader(kind: Any) -> Reader:  # noqa: PLR0911 - one a kind of type
     """The reader of a type, built once because a report has tens of thousands of values."""

@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fuselight.shared.codec import read_words
+
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 _WRITES = {
@@ -21,107 +23,17 @@ _WRITES = {
     **dict.fromkeys(("gather", "gather_object"), 1),
 }
 """By collective: the argument that the call writes to, where its result is not used."""
-_OUTPUT_NAMES = frozenset(
-    {
-        "gather_list",
-        "object_gather_list",
-        "object_list",
-        "output",
-        "output_tensor",
-        "output_tensor_list",
-        "tensor",
-        "tensor_list",
-        "tensors",
-    }
-)
-_SETS_UP = frozenset(
-    {
-        "broadcast_object_list",
-        "distribute_module",
-        "distribute_tensor",
-        "fully_shard",
-        "init_device_mesh",
-        "init_process_group",
-        "new_group",
-        "parallelize_module",
-        "scatter_object_list",
-    }
-)
+_NAMES = read_words(__file__)
+_OUTPUT_NAMES = _NAMES["output_names"]
+_SETS_UP = _NAMES["sets_up"]
 """Calls whose collectives are no values of the program, or are real."""
-_FACTS = frozenset(
-    {
-        "device",
-        "device_mesh",
-        "dtype",
-        "grad_fn",
-        "is_cuda",
-        "is_leaf",
-        "is_meta",
-        "itemsize",
-        "layout",
-        "names",
-        "nbytes",
-    }
-    | {"ndim", "placements", "requires_grad", "shape", "__class__", "__name__"}
-)
+_FACTS = _NAMES["facts"]
 """Attributes that do not depend on the data of a tensor."""
-_FACT_CALLS = frozenset(
-    {
-        "callable",
-        "data_ptr",
-        "dim",
-        "element_size",
-        "empty_like",
-        "get_device",
-        "hasattr",
-        "id",
-        "is_complex",
-        "len",
-    }
-    | {
-        "is_contiguous",
-        "is_floating_point",
-        "isinstance",
-        "issubclass",
-        "ndimension",
-        "nelement",
-        "numel",
-        "ones_like",
-    }
-    | {
-        "rand_like",
-        "randn_like",
-        "size",
-        "storage_offset",
-        "stride",
-        "type",
-        "zeros_like",
-        "is_completed",
-        "new_zeros",
-    }
-)
-_COMPUTES = frozenset(
-    {
-        "abs",
-        "all",
-        "any",
-        "bool",
-        "dict",
-        "divmod",
-        "enumerate",
-        "float",
-        "int",
-        "list",
-        "max",
-        "min",
-        "next",
-        "pow",
-    }
-    | {"range", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip"}
-)
+_FACT_CALLS = _NAMES["fact_calls"]
+_COMPUTES = _NAMES["computes"]
 """Functions of Python whose result depends on the values of their arguments."""
-_MODULES = frozenset({"torch", "math", "np", "numpy", "F", "functional", "operator", "statistics"})
-_MUTATORS = frozenset({"add", "append", "extend", "insert", "update"})
+_MODULES = _NAMES["modules"]
+_MUTATORS = _NAMES["mutators"]
 _STATEMENTS: dict[type, str] = {
     ast.If: "_run_if",
     ast.While: "_run_while",

@@ -11,51 +11,18 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from fuselight.shared.codec import read_words
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import is_tensor, module_path
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
-ELEMENTWISE = frozenset(
-    """
-    abs absolute neg negative sign exp exp2 expm1 log log1p log2 log10 sqrt rsqrt square pow reciprocal sin cos tan asin
-    acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid logit erf erfc floor ceil round trunc frac clamp clamp_min
-    clamp_max clip nan_to_num relu relu6 gelu silu elu celu selu leaky_relu softplus softsign hardtanh hardsigmoid
-    hardswish mish logsigmoid tanhshrink threshold float double half bfloat16 long int short bool to type_as add sub
-    mul div true_divide floor_divide remainder fmod lerp maximum minimum logical_not logical_and logical_or logical_xor
-    isnan isinf isfinite eq ne lt le gt ge where detach
-    """.split()  # noqa: SIM905 - a table of words
-)
+_NAMES = read_words(__file__)
+ELEMENTWISE = _NAMES["elementwise"]
 """Functions and methods whose result at an index depends on the arguments at that index only."""
-_PURE = ELEMENTWISE | frozenset(
-    """
-    sum mean prod max min amax amin argmax argmin std var norm logsumexp softmax log_softmax softmin cumsum cumprod
-    cummax cummin median mode sort argsort topk all any count_nonzero dot mm bmm matmul mv addmm baddbmm addbmm einsum
-    outer inner cross kron tensordot linear conv1d conv2d conv3d layer_norm group_norm rms_norm normalize embedding
-    one_hot pad interpolate scaled_dot_product_attention cosine_similarity mse_loss l1_loss cross_entropy nll_loss
-    binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss kl_div avg_pool1d avg_pool2d
-    max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d flatten reshape view view_as reshape_as expand
-    expand_as permute transpose t squeeze unsqueeze unflatten repeat tile roll flip rot90 movedim swapaxes contiguous
-    clone chunk split unbind narrow select gather index_select take_along_dim take masked_fill masked_scatter scatter
-    scatter_add index_add index_fill index_copy tril triu diag diagonal diag_embed cat concat stack hstack vstack
-    zeros ones full empty eye arange linspace zeros_like ones_like full_like empty_like new_zeros new_ones new_full
-    new_empty tensor as_tensor size dim numel broadcast_to meshgrid addcmul addcdiv cdist trace det inv pinverse
-    cholesky real imag conj angle isclose cuda cpu type dequantize
-    """.split()  # noqa: SIM905 - a table of words
-)
-_MODULES = frozenset(
-    """
-    Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LayerNorm RMSNorm GroupNorm
-    Embedding Identity Flatten Unflatten ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Tanh Sigmoid Softmax
-    LogSoftmax Softplus Softsign Hardtanh Hardswish Hardsigmoid LogSigmoid MaxPool1d MaxPool2d AvgPool1d AvgPool2d
-    AdaptiveAvgPool1d AdaptiveAvgPool2d Upsample PixelShuffle ZeroPad2d CosineSimilarity
-    """.split()  # noqa: SIM905 - a table of words
-)
+_PURE = ELEMENTWISE | _NAMES["pure"]
+_MODULES = _NAMES["modules"]
 """Modules of torch.nn whose call changes neither buffers nor the random state."""
-_MAY_BE_IN_PLACE = frozenset(
-    """
-    relu relu6 leakyrelu elu selu celu silu mish hardtanh hardswish hardsigmoid threshold
-    """.split()  # noqa: SIM905 - a table of words
-)
+_MAY_BE_IN_PLACE = _NAMES["may_be_in_place"]
 """Activations, without underscores, with an option to write into their argument."""
 _FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special", "torch.linalg"})
 _PLAIN = (
@@ -110,12 +77,7 @@ def is_pure_call(site: Site, call: cst.Call) -> bool:
     return function.attr.value in _PURE and is_tensor(site, function.value)
 
 
-_WITH_EFFECT = frozenset(
-    """
-    backward bernoulli multinomial retain_grad register_hook register_post_accumulate_grad_hook set_data
-    storage untyped_storage
-    """.split()  # noqa: SIM905 - a table of words
-)
+_WITH_EFFECT = _NAMES["with_effect"]
 """Methods of tensors, without those that end with `_`, that draw random numbers or leave a trace in the tensor."""
 
 

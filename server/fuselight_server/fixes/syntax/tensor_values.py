@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from fuselight.shared.codec import read_words
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.site import Site
@@ -31,36 +32,17 @@ from fuselight_server.fixes.syntax.traced_names import (
 )
 from fuselight_server.fixes.syntax.tree import descendants, dotted, is_flag
 
-_SMOOTH = frozenset(
-    """
-    abs absolute neg negative sign sin cos atan asinh tanh sigmoid erf erfc relu relu6 gelu silu elu celu selu
-    leaky_relu softplus softsign hardtanh hardsigmoid hardswish mish logsigmoid tanhshrink floor ceil round trunc frac
-    clamp clamp_min clamp_max clip square maximum minimum add sub mul nan_to_num contiguous clone softmax log_softmax
-    softmin
-    """.split()  # noqa: SIM905 - a table of words
-)
+_NAMES = read_words(__file__)
+_SMOOTH = _NAMES["smooth"]
 """Functions whose derivative is finite at every finite value."""
 _ALONG_DIMENSION = frozenset({"softmax", "log_softmax", "softmin"})
 """Functions whose first argument after the tensor is a dimension."""
-_STEEP = frozenset(
-    """
-    sqrt rsqrt reciprocal log log1p log2 log10 exp exp2 expm1 tan asin acos sinh cosh acosh atanh logit div true_divide
-    """.split()  # noqa: SIM905 - a table of words
-)
-_TO_BOOL = frozenset(
-    """
-    logical_not logical_and logical_or logical_xor isnan isinf isfinite eq ne lt le gt ge bool
-    """.split()  # noqa: SIM905 - a table of words
-)
+_STEEP = _NAMES["steep"]
+_TO_BOOL = _NAMES["to_bool"]
 _TO_INTEGER = frozenset({"long", "int", "short"})
 _TO_FLOAT = frozenset({"float", "double", "half", "bfloat16"})
 _WITHOUT_GRADIENT = frozenset({"detach", "zeros_like", "ones_like"})
-_KEEPS_INTEGERS = frozenset(
-    """
-    abs absolute neg negative sign relu relu6 clamp clamp_min clamp_max clip square maximum minimum add sub mul
-    contiguous clone floor ceil round trunc nan_to_num detach zeros_like ones_like
-    """.split()  # noqa: SIM905 - a table of words
-)
+_KEEPS_INTEGERS = _NAMES["keeps_integers"]
 """Functions whose result is an integer for integers; the others give floating-point numbers."""
 _FLIPS = {"flip": (), "fliplr": (1,), "flipud": (0,)}
 """Functions that keep the shape and fail only for a dimension that the tensor lacks; which they always name."""

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.report import Kernel, KernelKind, LaunchKind, MeasuredConfiguration, MeasuredLaunch
 from fuselight.shared.report.tuned import Knob, KnobBound, Skip
 from fuselight.tune.knobs import KNOBS, KnobSetting, Trait, Unsuitable
@@ -34,31 +35,8 @@ _ALWAYS = {
     LaunchKind.INPUTS: (KnobBound.IDLE,),
 }
 _GENERATED = frozenset({KernelKind.TRITON, KernelKind.CPP, KernelKind.USER_TRITON})
-_COUNTED = {
-    KnobBound.IDLE: "launches: {}",
-    KnobBound.MATMUL: "matrix multiplications: {}",
-    KnobBound.CONVOLUTION: "convolutions: {}",
-    KnobBound.DENSE: "matrix multiplications and convolutions: {}",
-    KnobBound.GENERATED: "generated kernels: {}",
-    KnobBound.ATTENTION: "attention kernels: {}",
-    KnobBound.LAYOUT: "copies and convolutions: {}",
-    KnobBound.KERNELS: "kernels: {}",
-    KnobBound.BREAKS: "kernels outside of compiled graphs: {}",
-    KnobBound.OPTIMIZER: "kernels of the optimizer's step: {}",
-    KnobBound.CALL: "the whole call",
-}
-_ABSENT = {
-    KnobBound.IDLE: "the device never waits for the host",
-    KnobBound.MATMUL: "no matrix multiplication",
-    KnobBound.CONVOLUTION: "no convolution",
-    KnobBound.DENSE: "no matrix multiplication or convolution",
-    KnobBound.GENERATED: "no generated kernel",
-    KnobBound.ATTENTION: "no attention kernel",
-    KnobBound.LAYOUT: "no copy or convolution",
-    KnobBound.KERNELS: "no compiled kernel",
-    KnobBound.BREAKS: "no graph break or recompilation",
-    KnobBound.OPTIMIZER: "no kernel of an optimizer's step",
-}
+_WORDS = read_table(dict[str, tuple[str, str]], __file__)
+"""By bound: what was counted of it, and what it says if there is nothing of it."""
 _UNKNOWN_SHARE = 0.1
 """The part of a call that an unknown bound is taken for, for the order of trials."""
 
@@ -206,12 +184,12 @@ def _knob(setting: KnobSetting, divided: CallParts | None, noise: float, reason:
     if divided is not None:
         part = divided.parts.get(setting.bound, 0.0)
         ceiling = divided.us / (divided.us - part) if part < divided.us else None
-        detail = _COUNTED.get(setting.bound, "{}").format(divided.counts.get(setting.bound, 0))
+        detail = _WORDS[setting.bound.value][0].format(divided.counts.get(setting.bound, 0))
         knob = replace(knob, bound_us=part, ceiling=ceiling, detail=detail)
     if reason is not None:
         return replace(knob, skipped=reason.skip, detail=reason.detail)
     if knob.bound_us == 0:
-        return replace(knob, skipped=Skip.ABSENT, detail=_ABSENT.get(setting.bound, "nothing to gain"))
+        return replace(knob, skipped=Skip.ABSENT, detail=_WORDS[setting.bound.value][1])
     if knob.ceiling is not None and knob.ceiling < 1 + noise:
         return replace(knob, skipped=Skip.NOISE)
     return knob

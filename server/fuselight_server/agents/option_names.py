@@ -8,30 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fuselight.shared.codec import read_table
+
 _CODE = frozenset({"diff", "source", "page"})
 """Fields with texts that are not ours, or a page of the documentation."""
 _WORDS = [
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"allow changes of behavior", "allow it with `allow_behavior_changes`"),
-        (r"with `?--target(?: NAME)?`?", "in `targets`"),
-        (r" with `--source(?: DIR)?`", " in `source`"),
-        (r"with --python PATH", "by starting this server with `fuselight mcp --python PATH`"),
-        (r"^--python (?=\S+: there)", ""),
-        (r" after `--against`", ""),
-        (r"without --against", "without `against`"),
-        (r"^--changed-since needs", "the list of changed lines needs"),
-        (r"with --ranks (\S+),", r"with `fuselight check PROGRAM --ranks \1`,"),
-        (r"longer --budget", "longer `budget_seconds`"),
-        (r"`--numerics (\w+)`", r"`numerics`: `\1`"),
-        (r"`--fixed-modules`", "`fuselight tune PATH --fixed-modules`"),
-        (r"with `--output FILE`", "with `fuselight tune PATH --output FILE`"),
-        (r"`--with-values`", "`with_values`"),
-        (r"Add `--install`, which", "Run `fuselight repro PATH --install`, which"),
-        (r"another `--install` into", "another installation into"),
-        (r", --time-limit\)", ")"),
-        (r" \(--time-limit\)| \(`--follow`\)|, `--memory-limit` in a terminal|: the JSON has all", ""),
-    )
+    (re.compile(pattern), words) for pattern, words in read_table(tuple[tuple[str, str], ...], __file__)
 ]
 
 

@@ -7,25 +7,11 @@ from __future__ import annotations
 
 import re
 
-_OPTIONS = {
-    "fuselight.limits.seconds": "--time-limit",
-    "fuselight.limits.memoryMb": "--memory-limit",
-    "fuselight.bench.timeLimit": "--time-limit",
-    "fuselight.tune.timeLimit": "--time-limit",
-    "fuselight.tune.budget": "--budget",
-    "fuselight.tune.numerics": "--numerics",
-    "fuselight.tune.fixedModules": "--fixed-modules",
-}
-_PHRASES = {
-    "`fuselight fix` with a warm start": "`fuselight fix --warm`",
-    "not tried yet.": "not tried yet: see `fuselight check --tries all`.",
-    "not verified yet.": "not verified yet: see `fuselight fix`.",
-    "follow it while it runs": "follow it (`--follow`)",
-    "Name a Python that has torch.": "Name one that has torch with --python PATH.",
-    "allow changes of behavior": "allow it with `--allow-behavior-changes`",
-    "the JSON has all": "`--format json` has all",
-    "write the result to another file": "name another file with `--output FILE`",
-}
+from fuselight.shared.codec import read_table
+
+_KNOWN = read_table(dict[str, dict[str, str]], __file__)
+_OPTIONS, _PHRASES = _KNOWN["settings"], _KNOWN["phrases"]
+"""By setting, and by phrase of a text: what a terminal shows."""
 _SETTING = re.compile(r"(?:the setting )?`(fuselight\.[A-Za-z.]+)`")
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from fuselight.shared.codec import read_table
 from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import (
     CallCure,
@@ -45,21 +46,8 @@ _LONGEST_TITLE = 300
 _MAX_LINES = 8
 """Lines of other graph breaks that are named."""
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"
-_BY_KIND = {
-    "fullgraph": "FL404",
-    "timeout": "FL405",
-    "memory": "FL406",
-    "signal": "FL407",
-    "exit": "FL408",
-    "cancelled": "FL409",
-    "damaged_answer": "FL409",
-    "inputs": "FL501",
-    "no_torch": "FL504",
-    "old_torch": "FL504",
-    "backend": "FL402",
-    "machine": "FL402",
-    "recompile_limit": "FL102",
-}
+_TEXTS = read_table(dict[str, dict[str, str]], __file__)
+"""By kinds of failures, by codes, or by phases of a run."""
 _BY_CULPRIT = {
     Culprit.USER: "FL401",
     Culprit.COMPILER: "FL402",
@@ -69,23 +57,6 @@ _BY_CULPRIT = {
 
 _DISABLE = "Put torch.compiler.disable on the function"
 _WORKS = f"{_DISABLE}: without torch.compile, the program goes on here (tried)"
-_NEXT = {
-    "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
-    "FL402": (
-        "Report it to PyTorch with a small example; torch.compiler.disable on this function avoids it: the graph "
-        "breaks there, and the function runs in eager mode"
-    ),
-    "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
-    "FL404": "Remove the break",
-    "FL405": "Use smaller inputs, or raise the setting `fuselight.limits.seconds`",
-    "FL406": "Use a smaller model, or raise the setting `fuselight.limits.memoryMb`",
-    "FL407": "Run the same call under python -X faulthandler to see the native stack",
-    "FL408": "Remove sys.exit and os._exit from the code that the target runs",
-    "FL409": "Run it again; if it happens again, use 'Fuselight: Report a Problem'",
-    "FL501": "Correct the directive: write a Python call, with tensors as `f32[4, 8]`",
-    "FL502": "Write an example call above it, as a `# fuselight:` comment",
-    "FL504": "Choose an interpreter that has torch 2.6 or newer",
-}
 _ENDS = frozenset({"FL405", "FL406", "FL407", "FL408", "FL409"})
 """Codes of runs that did not end by themselves."""
 _RUNS = {
@@ -104,20 +75,11 @@ _ASK_FOR_GRADIENTS = (
 )
 
 
-_SHORT_ENDS = {
-    "timeout": "stopped at the time limit",
-    "memory": "out of memory",
-    "exit": "failed: the code ended the process",
-    "cancelled": "failed: the worker was lost",
-    "damaged_answer": "failed: the worker was lost",
-}
-
-
 def short_end(failure: Failure) -> str:
     """How a run ended, in a few words for a lens: `stopped at the time limit`, `failed: ...`."""
     if failure.kind == "signal" and (name := _SIGNAL.search(failure.message)):
         return f"crashed: {name[0]}"
-    return _SHORT_ENDS.get(failure.kind) or f"failed: {plain(failure.message)}"
+    return _TEXTS["short_ends"].get(failure.kind) or f"failed: {plain(failure.message)}"
 
 
 def failure_findings(context: Context) -> Iterator[Finding]:
@@ -162,7 +124,7 @@ def code_of(failure: Failure) -> str:
         return "FL401"
     if failure.handler is not None:
         return "FL410"
-    return _BY_KIND.get(failure.kind) or _BY_CULPRIT[failure.culprit]
+    return _TEXTS["codes"].get(failure.kind) or _BY_CULPRIT[failure.culprit]
 
 
 def _lacks_a_module(failure: Failure) -> bool:
@@ -328,7 +290,7 @@ def _next_step(context: Context, code: str, failure: Failure, asked: CureTrial |
         return f"Install {missing[1]} in {where}, or choose another interpreter"
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
-    step = plain(failure.next_step) or _NEXT[code]
+    step = plain(failure.next_step) or _TEXTS["next_steps"][code]
     if code == "FL404" and failure.exception != _HIGHER_ORDER:
         return _without_fullgraph(context, failure, asked)
     if asked is not None and asked.is_made:
@@ -418,14 +380,7 @@ def _inner(failure: Failure) -> str:
     return f"{match[1]}: {plain(match[2])}".rstrip(".") if match else ""
 
 
-_MEANING = {
-    "FL402": "The compiler failed, not your code.",
-    "FL403": "Fuselight failed, not your code.",
-    "FL404": "With fullgraph=True a graph break is an error, so nothing is compiled.",
-    "FL501": "The target was not run with these inputs.",
-    "FL502": "Fuselight needs example inputs, because torch.compile traces a real call.",
-    "FL504": "Fuselight cannot run code in this interpreter; findings from the source alone still work.",
-}
+_OF_MACHINE = "The cause is the machine of the job, not your code and not torch.compile."
 
 
 def _phase_text(code: str, failure: Failure, home: Location | None) -> str:
@@ -436,11 +391,11 @@ def _phase_text(code: str, failure: Failure, home: Location | None) -> str:
         return "The call fails with and without torch.compile."
     if code == "FL402":
         backward = " It compiled the backward of this function." if failure.phase == "backward" else ""
-        of_machine = "The cause is the machine of the job, not your code and not torch.compile."
-        return f"{of_machine if failure.culprit is Culprit.ENVIRONMENT else _MEANING[code]}{backward}"
-    if code in _MEANING:
-        return _MEANING[code]
-    phase = _PHASES.get(failure.phase or "", failure.phase)
+        is_of_machine = failure.culprit is Culprit.ENVIRONMENT
+        return f"{_OF_MACHINE if is_of_machine else _TEXTS['meanings'][code]}{backward}"
+    if code in _TEXTS["meanings"]:
+        return _TEXTS["meanings"][code]
+    phase = _TEXTS["phases"].get(failure.phase or "", failure.phase)
     during = f" while {phase}" if phase else ""
     last = failure.stack[-1] if failure.stack and failure.stack[-1] != home else None
     where = f", at {place(last)}" if last is not None else ""
@@ -451,16 +406,6 @@ def _phase_text(code: str, failure: Failure, home: Location | None) -> str:
 _SIGNAL = re.compile(r"\bSIG[A-Z0-9]+\b|\bsignal \d+")
 _MODULE = re.compile(r"No module named '([^'.]+)")
 _REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$", re.MULTILINE)
-_PHASES = {
-    "import": "importing the file",
-    "main": "running the `__main__` block",
-    "program": "running the program that gives the inputs",
-    "build": "building the object",
-    "call": "calling it",
-    "trace": "tracing",
-    "report": "writing the report",
-    "backward": "running backward",
-}
 
 
 def failure_report(

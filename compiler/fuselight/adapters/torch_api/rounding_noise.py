@@ -18,31 +18,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fuselight.adapters.torch_api.composite_operators import run_parts
 from fuselight.adapters.torch_api.storages import storage_address
+from fuselight.shared.codec import read_words
 
-_EXACT = frozenset(
-    """
-    abs alias amax amin arange argmax argmin as_strided bernoulli bucketize cat ceil clamp clamp_max clamp_min
-    clone constant_pad_nd copy detach diagonal embedding empty empty_like empty_strided eq equal expand eye
-    fill flip floor full full_like gather ge gt heaviside index index_select isfinite isinf isnan le
-    lift_fresh lift_fresh_copy lt masked_fill masked_select max max_pool2d maximum min minimum narrow
-    nan_to_num native_dropout ne neg new_empty new_empty_strided new_full new_ones new_zeros nonzero normal ones
-    ones_like permute rand rand_like randint randn randn_like randperm relu repeat resize roll round
-    scalar_tensor scatter select set sign signbit slice sort split split_with_sizes squeeze stack take topk
-    transpose tril triu trunc unbind unfold uniform unsqueeze view where zero zeros zeros_like t
-""".split()  # noqa: SIM905 - a list of this length is read more easily as text
-)
+_NAMES = read_words(__file__)
+_EXACT = _NAMES["exact"]
 """Operators without rounding, by their name without overload and without the `_` of the form in place."""
 _TIED = {"argmax": 1, "argmin": 1, "sort": 1, "topk": 2, "max": 1, "min": 1, "argsort": 1}
 """Operators whose indices depend on which of several equal elements comes first, with the position of `dim`."""
 
 
-_PRODUCTS = frozenset(
-    """
-    _scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
-    _scaled_dot_product_flash_attention_for_cpu addbmm addmm addmv baddbmm bmm convolution convolution_backward
-    cudnn_convolution dot linear mm mv
-    """.split()  # noqa: SIM905 - as above
-)
+_PRODUCTS = _NAMES["products"]
 """Operators that multiply and add up: they round what they are given by as much as they round what they return."""
 _TF32 = 2.0**-11
 """Half of the last of 10 bits."""

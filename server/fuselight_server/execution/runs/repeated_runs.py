@@ -14,33 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuselight.shared.codec import encode
+from fuselight.shared.codec import encode, read_words
 from fuselight.shared.foreign_files import STORE, read_regular
 from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Reads, Report, data_key
 from fuselight_server.base.settings import Interpreter
 
-_IGNORED_VARIABLES = frozenset(
-    {
-        *(
-            "_",
-            "COLUMNS",
-            "LINES",
-            "OLDPWD",
-            "PWD",
-            "SHLVL",
-            "STY",
-            "WINDOW",
-            "WINDOWID",
-            "COLORTERM",
-            "TERM",
-        ),
-        *("TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "VTE_VERSION"),
-        *("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "HISTFILE", "PS1", "PROMPT_COMMAND", "EDITOR", "PAGER"),
-        *("SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AGENT_PID", "GPG_TTY"),
-        *("DBUS_SESSION_BUS_ADDRESS", "XDG_SESSION_ID", "DISPLAY", "WAYLAND_DISPLAY", "LS_COLORS"),
-    }
-)
+_NAMES = read_words(__file__)
+_IGNORED_VARIABLES = _NAMES["ignored_variables"]
 """Variables that differ between terminals and tell programs nothing about their work. All others count."""
 _REPEATABLE = frozenset({"inputs", "fullgraph"})
 """Failures that depend on the text alone. A run that failed in another way is made again."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from fuselight.shared.codec import read_words
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.definitions import class_of, definition_of, method_of, sites_naming
 from fuselight_server.fixes.syntax.purity import is_in_place, is_known_function
@@ -18,25 +19,12 @@ from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import module_path, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
-_SHARING = frozenset(
-    """
-    view view_as reshape reshape_as expand expand_as permute transpose t squeeze unsqueeze unflatten flatten
-    ravel movedim moveaxis swapaxes swapdims contiguous chunk split tensor_split hsplit vsplit dsplit unbind
-    narrow select diagonal real imag conj resolve_conj resolve_neg detach positive to float double half
-    bfloat16 long short int bool cpu cuda type type_as as_tensor broadcast_to as_strided unfold dropout
-    dropout1d dropout2d dropout3d alpha_dropout requires_grad_ asarray from_numpy numpy view_as_real
-    view_as_complex atleast_1d atleast_2d atleast_3d clip_grad dequantize
-    """.split()  # noqa: SIM905 - a table of words
-)
+_NAMES = read_words(__file__)
+_SHARING = _NAMES["sharing"]
 """Functions and methods whose result may share the memory of an argument."""
 _OF_NO_MEMORY = frozenset({"shape", "ndim", "dtype", "device", "itemsize", "nbytes"})
 """Attributes that are numbers and the like."""
-_HARMLESS = frozenset(
-    """
-    len print isinstance range enumerate zip type str repr float int bool tuple list dict set sum min max
-    getattr hasattr id sorted reversed abs round all any iter next super
-    """.split()  # noqa: SIM905 - a table of words
-)
+_HARMLESS = _NAMES["harmless"]
 """Functions of Python that change no argument."""
 _HOLDING = frozenset(
     {"tuple", "list", "dict", "zip", "enumerate", "reversed", "sorted", "iter", "next", "getattr"}

@@ -10,6 +10,7 @@ import ast
 import enum
 from collections.abc import Callable, Iterator
 
+from fuselight.shared.codec import read_words
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import GuardFailure, Location
 from fuselight_server.explain.findings.common.context import Context
@@ -32,16 +33,8 @@ class Use(enum.Enum):
     """As arithmetic, which accepts a tensor as well."""
 
 
-_SIZES = frozenset(
-    """
-    arange zeros ones empty full rand randn randint eye linspace new_zeros new_ones new_empty new_full view
-    reshape expand repeat tile split chunk narrow unfold unflatten roll topk one_hot interpolate pad fold
-    kthvalue multinomial bincount nonzero_static pixel_shuffle pixel_unshuffle avg_pool1d avg_pool2d
-    avg_pool3d max_pool1d max_pool2d max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d
-    adaptive_max_pool2d stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window
-    logspace tril_indices triu_indices as_strided
-    """.split()  # noqa: SIM905 - a list takes 60 lines
-)
+_NAMES = read_words(__file__)
+_SIZES = _NAMES["sizes"]
 """Functions and methods of torch that take numbers, and no tensors in their place."""
 _PYTHON = frozenset(
     "min max int float round abs divmod pow bool len sum".split()  # noqa: SIM905 - as above
@@ -51,12 +44,7 @@ _OF_NUMBERS = frozenset({"math", "np", "numpy"})
 _SHOWING = frozenset({"print", "str", "repr", "format"})
 _LOGGING = frozenset({"debug", "info", "warning", "error", "critical", "format"})
 
-_OPTIONS = frozenset(
-    """
-    normal normal_ uniform_ exponential_ log_normal_ cauchy_ geometric_ dropout alpha_dropout huber_loss
-    smooth_l1_loss clip_grad_norm_ clip_grad_value_
-    """.split()  # noqa: SIM905 - as above
-)
+_OPTIONS = _NAMES["options"]
 """Functions and methods of torch some of whose options are numbers, where they get a shape or work in place."""
 _NEED_NUMBERS = frozenset({Use.SLICE, Use.INDEX, Use.SIZE, Use.LOOP, Use.CONDITION, Use.PYTHON, Use.SHOWN})
 

@@ -17,13 +17,13 @@ from fuselight_server.explain.findings.common.text import plain, sentence
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _NoteKind:
     code: str
     meaning: str
     hints: tuple[str, ...] = ()
 
 
-_KINDS = read_table(dict[str, _Kind], __file__)
+_KINDS = read_table(dict[str, _NoteKind], __file__)
 
 
 def note_findings(context: Context) -> Iterator[Finding]:

@@ -99,6 +99,18 @@ def test_the_limit_of_the_own_torch_compile_is_counted_and_raised() -> None:
     )
 
 
+def test_a_float_that_torch_has_with_fewer_digits_is_one_value() -> None:
+    floats = ["0.1", "0.30000000000000004", "0.06666666666666667"]
+    before = ["0.1", "0.3", "0.0666666666667"]
+    failures = [
+        failed("kind changed", source="kind", cause=GuardCause.NUMBER, was=was, now=now)
+        for was, now in zip(before, [*floats[1:], "0.1"], strict=True)
+    ]
+    recompiles = tuple(again(failure, compile_id=None) for failure in failures)
+    given = dataclasses.replace(report(frames=(FRAME,), recompiles=recompiles), not_compiled=(STOPPED,))
+    assert any("it had 3 in these calls" in hint for hint in of_code(given, "FL102").hints)
+
+
 def test_what_filled_the_limit_comes_before_the_mode_of_the_last_call() -> None:
     given = of_versions(8, cause=GuardCause.NUMBER, stopped=True)
     mode = failed("grad mode was on, now off", cause=GuardCause.GLOBAL_STATE, source="")

@@ -81,4 +81,14 @@ def _values_of(context: Context, stopped: Recompile | None, source: str) -> set[
         for failure in entry.failures
         if failure.source == source
     )
-    return {value for failure in failures for value in (failure.was, failure.now) if value is not None}
+    return {
+        _known(value) for failure in failures for value in (failure.was, failure.now) if value is not None
+    }
+
+
+def _known(value: str) -> str:
+    """A value as torch's symbols have it: these keep 12 digits of a float, and the call has them all."""
+    try:
+        return f"{float(value):.12g}"
+    except ValueError:
+        return value

@@ -210,6 +210,28 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
 
 
+def test_a_function_that_is_then_skipped_is_lost_although_it_reached_the_limit_before() -> None:
+    limited = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit")
+    skipped = NotCompiled(NotCompiledKind.SKIPPED, "Net.forward", DEF, "skipped")
+    without = run(8, runs=9, not_compiled=(limited,))
+    assert trial_of(CURE, without, run(1, runs=9)).cures
+    assert "is then not compiled" in trial_of(CURE, without, run(1, runs=9, not_compiled=(skipped,))).refused
+
+
+@pytest.mark.parametrize(("further", "is_cured"), [(1, True), (2, True), (3, False), (5, False)])
+def test_a_run_that_goes_on_may_compile_again_in_fewer_than_half_of_its_further_calls(
+    further: int, *, is_cured: bool
+) -> None:
+    cure = CallCure(
+        CureKind.SETTING, FILE, 22, value='{"capture_scalar_outputs": true}', goal=CureGoal.BREAKS
+    )
+    failing = run(1, breaks=(BREAK,), failures=(ERROR,), trial=TrialCounts(2, {"0/0": 2}))
+    recompiles = tuple(again(number("n"), compile_id=f"0/{index}") for index in range(1, further + 1))
+    trial = trial_of(cure, failing, run(further + 1, recompiles=recompiles))
+    assert trial.cures is is_cured
+    assert ("the run then goes on" in trial.refused) is not is_cured
+
+
 def test_a_setting_with_which_torch_compiles_more_graphs_is_no_cure() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     assert trial_of(cure, run(2, breaks=(BREAK,)), run(2)).cures

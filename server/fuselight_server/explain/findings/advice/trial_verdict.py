@@ -266,7 +266,7 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
         yield "the program makes other calls each time"
     if without.failures:  # the run with the cure may go further
         again = _count_recompilations(cured) - _count_recompilations(without)
-        if again > 0:
+        if 2 * again > max(new.calls - old.calls, 0):  # each second further call, or more, compiles again
             yield f"the run then goes on, with {format_count(again, 'more recompilation')}"
         state = new.state if cured.failures else old.state  # of later lines, where the run goes on
         new = replace(new, results=new.results[: len(old.results)], state=state)
@@ -437,7 +437,10 @@ def _uncompiled(cure: CallCure, without: Report, cured: Report, uncovered: Seque
         is_asked = CureKind.OUTSIDE in {part.kind for part in cure.changes} and item.ids[:1] in _OF_LEFT_OUT
         if item.stack and _innermost(item) not in places and not is_moved and not is_asked:
             yield f"{_OTHER_BREAK}{_shown(cure, (item.stack[-1].path, item.stack[-1].line))}"
-    eager = {(item.location.path, item.location.line) for item in without.not_compiled}
+    # Code that reaches the recompile limit is compiled until then: skipped, it never is.
+    eager = {
+        (item.location.path, item.location.line) for item in without.not_compiled if item.kind not in _LIMITS
+    }
     for uncompiled in cured.not_compiled:
         place = uncompiled.location
         if uncompiled.kind not in _LIMITS and (place.path, place.line) not in eager:

@@ -78,7 +78,7 @@ def extrapolated(blocks: RepeatedBlocks, form: Callable[[], FormPeak], device: D
     """The form of the whole target, from `form()` of the target with 2, 3 and 4 blocks, or why they do not give it."""
     if len(set(map(_structure, blocks.container.children()))) > 1:
         return FormPeak(None, "their modules or parameters differ")
-    peaks: list[list[MemoryPeak]] = []
+    short, peaks = FormPeak(None, "nothing was run"), list[list[MemoryPeak]]()
     for count in _COUNTS:
         with blocks.shortened(count):
             short = form()

@@ -245,8 +245,8 @@ def test_a_higher_limit_cures_if_no_call_is_left_in_eager_mode() -> None:
     cure = next(cure for cure in of_code(without, "FL102").cures if cure.goal is CureGoal.LIMITED)
 
     def tried(cured: Report) -> CureTrial:
-        reports = [dataclasses.replace(item, trial=COUNTS) for item in (without, cured)]
-        return trial_of(cure, *reports)
+        before, after = (dataclasses.replace(item, trial=COUNTS) for item in (without, cured))
+        return trial_of(cure, before, after)
 
     enough, same = tried(of_versions(12)), tried(of_versions(32, stopped=True))
     assert enough.cures

@@ -192,7 +192,13 @@ def add_break(breaks: list[Break], new: Break) -> None:
     if last is None or not is_same or new.ids[:1] == last.ids[:1]:
         breaks.append(new)
     else:
-        breaks[-1] = replace(last, ids=(*last.ids, *new.ids), types=(*last.types, *new.types))
+        breaks[-1] = replace(
+            last,
+            ids=(*last.ids, *new.ids),
+            types=(*last.types, *new.types),
+            frame_skipped=last.frame_skipped or new.frame_skipped,
+            rest_from=last.rest_from if new.rest_from is None else new.rest_from,
+        )
 
 
 class GuardCause(str, enum.Enum):

@@ -1,7 +1,8 @@
 """Runs the program with the text of each fix that nothing has verified: whether it still runs, and compiles more.
 
-Invariant: what helps here is tried, not verified: a verification compares further calls, and the gradients of all. What
-makes the program fail, or compile less, is refused in the words that a verification has for it.
+Invariant: what helps here is tried, not verified. Of the results, only the sums of what the first calls return are
+compared: a verification compares all values, state, gradients and further calls. What makes the program fail, or
+compile less, is refused in the words that a verification has for it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from fuselight_server.source.line_map import LineMap
 MAX_TEXTS = 12
 """Texts of one target that are run."""
 _MAX_OF_FINDING = 2
+"""Texts of one finding that are run: further ones are seldom better, and others wait."""
 
 
 async def try_texts(

@@ -10,7 +10,6 @@ import ast
 import enum
 import functools
 import inspect
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,9 @@ import torch
 
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import stacks
+from fuselight.capture.dynamo.failure_words import changed, difference, joined
 from fuselight.capture.dynamo.key_differences import KeyDifference, key_differences
+from fuselight.capture.dynamo.state_differences import explain_global_state
 from fuselight.capture.dynamo.value_words import full_kind, kind_name, short
 from fuselight.shared.report import GuardCause, GuardFailure, SizeChange, StaticSizes
 from fuselight.shared.torch_texts import in_user_words, membership
@@ -47,11 +48,6 @@ _MARKS = {
     "_dynamo_strict_unbacked_indices": "marked strictly unbacked",
     "_dynamo_static_indices": "marked static",
 }
-_STATE_WORDS = {
-    "num_threads": "the number of threads",
-    "deterministic_algorithms": "the setting for deterministic algorithms",
-    "deterministic_algorithms_warn_only": "the setting to only warn of what is not deterministic",
-}
 _BY_NAME = {
     "requires_grad": GuardCause.REQUIRES_GRAD,
     "training": GuardCause.TRAINING,
@@ -59,19 +55,6 @@ _BY_NAME = {
 }
 """Attributes whose guards check a value, by what the value decides."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
-
-
-def changed(what: str, was: str, now: str, cause: GuardCause) -> GuardFailure:
-    """`what` had one value when it was compiled and has another now."""
-    cause = GuardCause.NONE if "None" in {was, now} else cause
-    return _difference(f"{what} was {was}, now {now}", was, now, cause)
-
-
-def _difference(
-    text: str, was: str | None = None, now: str | None = None, cause: GuardCause = GuardCause.OTHER
-) -> GuardFailure:
-    """`text` is whole words; `was` and `now` are those of its first part. Which guard it is, the caller adds."""
-    return GuardFailure("", "", "", text, was, now, cause=cause)
 
 
 def metadata_of(value: object) -> str | None:
@@ -86,14 +69,14 @@ def metadata_changed(source: str, was: str | None, value: object) -> GuardFailur
     """What a tensor's own class keeps besides its inner tensors has changed."""
     what, now = f"the metadata that {in_user_words(source)}.__tensor_flatten__() returns", metadata_of(value)
     if was is None or now is None or was == now:
-        return _difference(f"{what} changed", was, now)
+        return difference(f"{what} changed", was, now)
     return changed(what, was, now, GuardCause.OTHER)
 
 
 def created_again(where: str, value: object) -> GuardFailure:
     """The class of a value was created again since the compile: it has the same name, and is another class."""
     text = f"the class {kind_name(value)} of {where} was created again"
-    return replace(_difference(text, cause=GuardCause.CLASS), defined=stacks.class_location(type(value)))
+    return replace(difference(text, cause=GuardCause.CLASS), defined=stacks.class_location(type(value)))
 
 
 def explain(  # noqa: PLR0911 - one return a form of guard
@@ -118,13 +101,13 @@ def explain(  # noqa: PLR0911 - one return a form of guard
         if where.endswith(_NAMESPACE) and (name := key.strip("'\"")).isidentifier():
             return changed(f"{where.removesuffix(_NAMESPACE)}.{name}", "set", "absent", GuardCause.MISSING)
         was, now = ("not ", "") if is_absent else ("", " not")
-        return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
+        return difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if match := _HAS.match(part):
         return _explain_attribute(match)
     if part.startswith("___check_global_state()"):
         return explain_global_state(part)
     if part.startswith("___check_torch_function_mode_stack"):
-        return _difference("the stack of torch function modes is another one", cause=GuardCause.GLOBAL_STATE)
+        return difference("the stack of torch function modes is another one", cause=GuardCause.GLOBAL_STATE)
     return _explain_expression(part, evaluate)
 
 
@@ -143,7 +126,7 @@ def explain_tensor(part: str, value: object, *, was_inference: bool = False) -> 
     if not isinstance(value, torch.Tensor):
         return (changed(where, "a tensor", short(value), GuardCause.TYPE),)
     if match is None:
-        return (_difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value)),)
+        return (difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value)),)
     is_same = match["kind"] == type(value).__name__
     keys = tuple(
         map(
@@ -154,8 +137,8 @@ def explain_tensor(part: str, value: object, *, was_inference: bool = False) -> 
     differences = _tensor_differences(match, where, value)
     if not differences:
         return keys or (_keys_unknown(where),)
-    joined = _joined(differences[:4], tuple(size for difference in differences for size in difference.sizes))
-    return *keys, replace(joined, static=_static(_first_argument(part), value))
+    whole = joined(differences[:4], tuple(size for each in differences for size in each.sizes))
+    return *keys, replace(whole, static=_static(_first_argument(part), value))
 
 
 def _tensor_differences(match: re.Match[str], where: str, value: torch.Tensor) -> list[GuardFailure]:
@@ -206,22 +189,14 @@ def _size_changed(size: SizeChange) -> GuardFailure:
     return replace(changed(what, str(size.was), str(size.now), GuardCause.DIMENSION), sizes=(size,))
 
 
-def _joined(differences: Sequence[GuardFailure], sizes: tuple[SizeChange, ...] = ()) -> GuardFailure:
-    """Several differences as one, with the values and the cause of the first."""
-    text = "; ".join(difference.difference for difference in differences)
-    return replace(differences[0], difference=text, sizes=sizes, count=len(differences))
-
-
-def _keys_changed(difference: KeyDifference) -> GuardFailure:
-    if difference.text:
-        return _difference(
-            difference.text, difference.was or None, difference.now or None, cause=difference.cause
-        )
-    return changed(difference.what, difference.was, difference.now, difference.cause)
+def _keys_changed(keys: KeyDifference) -> GuardFailure:
+    if keys.text:
+        return difference(keys.text, keys.was or None, keys.now or None, cause=keys.cause)
+    return changed(keys.what, keys.was, keys.now, keys.cause)
 
 
 def _keys_unknown(where: str) -> GuardFailure:
-    return _difference(
+    return difference(
         f"the dispatch keys of {where} differ: by the modes that are on", cause=GuardCause.DISPATCH
     )
 
@@ -246,7 +221,7 @@ def _explain_identity(match: re.Match[str], value: object, objects: Mapping[int,
         kind = None if kind is None else kind.rpartition("<locals>.")[2]
         if kind is None:
             text = f"the type of {where} changed, now {kind_name(value)}"
-            return _difference(text, now=kind_name(value), cause=GuardCause.TYPE)
+            return difference(text, now=kind_name(value), cause=GuardCause.TYPE)
         return changed(f"the type of {where}", kind, kind_name(value), GuardCause.TYPE)
     singletons = {id(value): repr(value) for value in (None, True, False, ...)}
     known = (
@@ -258,7 +233,7 @@ def _explain_identity(match: re.Match[str], value: object, objects: Mapping[int,
     if was is None or was == now:
         kind = "function" if kind == "code" else kind  # functions are compared by their code
         text = f"{where} is another {kind or 'object'} than before: {now}"
-        return _difference(text, now=now, cause=GuardCause.OBJECT)
+        return difference(text, now=now, cause=GuardCause.OBJECT)
     # Two objects with names, as members of an enum, are a choice between values.
     return changed(where, was, now, _cause_of_name(where) or GuardCause.VALUE)
 
@@ -272,7 +247,7 @@ def _explain_attribute(match: re.Match[str]) -> GuardFailure:
     where, name = in_user_words(match["source"]), match["name"]
     if name in _MARKS:
         was_there = not match["absent"] and match["value"] != "False"
-        return _difference(
+        return difference(
             f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
         )
     return changed(f"{where}.{name}", "set", "absent", GuardCause.MISSING)
@@ -308,63 +283,6 @@ def _attribute_set(expression: str, evaluate: Callable[[str], object]) -> GuardF
     return changed(in_user_words(expression), short(value), now, GuardCause.OBJECT)
 
 
-def explain_global_state(part: str) -> GuardFailure:
-    """Which part of torch's global state changed: grad mode, autocast, the default dtype, ..."""
-    _, _, recorded = part.partition(" against ")
-    now = artifacts.global_state()
-    try:
-        before = json.loads(recorded)
-    except ValueError:
-        before = None
-    if not isinstance(before, dict) or now is None:
-        text = "torch's global state changed (grad mode, autocast, default dtype, threads, ...)"
-        return _difference(text, cause=GuardCause.GLOBAL_STATE)
-    differences = []
-    for key in sorted(before.keys() & now.keys()):
-        if before[key] == now[key]:
-            continue
-        if key == "autocast_state":
-            differences.append(_explain_autocast(before[key], now[key]))
-        elif key == "default_dtype":
-            was, is_now = _dtype_name(before[key]), _dtype_name(now[key])
-            differences.append(changed("the default dtype", was, is_now, GuardCause.GLOBAL_STATE))
-        else:
-            words = _STATE_WORDS.get(key) or key.replace("_", " ")
-            was, is_now = _state_text(before[key]), _state_text(now[key])
-            differences.append(changed(words, was, is_now, GuardCause.GLOBAL_STATE))
-    if not differences:
-        return _difference("torch's global state changed", cause=GuardCause.GLOBAL_STATE)
-    return _joined(differences)
-
-
-def _explain_autocast(before: Any, now: Any) -> GuardFailure:
-    devices = [[bool(is_on) for is_on in state.get("enabled", ())] for state in (before, now)]
-    was_on, is_on = map(any, devices)
-    if was_on != is_on:
-        return changed("autocast", _state_text(was_on), _state_text(is_on), GuardCause.GLOBAL_STATE)
-    if devices[0] != devices[1]:
-        return _difference("autocast was on for another kind of device", cause=GuardCause.GLOBAL_STATE)
-    dtypes = [
-        [dtype for dtype, is_on in zip(state.get("dtype", ()), devices[0], strict=False) if is_on]
-        for state in (before, now)
-    ]
-    if dtypes[0] != dtypes[1]:
-        was, is_now = (", ".join(map(_dtype_name, numbers)) for numbers in dtypes)
-        return changed("the dtype of autocast", was, is_now, GuardCause.GLOBAL_STATE)
-    caches = [_state_text(bool(state.get("cached_enabled"))) for state in (before, now)]
-    return changed("autocast's cache of converted weights", caches[0], caches[1], GuardCause.GLOBAL_STATE)
-
-
-def _dtype_name(number: object) -> str:
-    return {5: "float16", 6: "float32", 7: "float64", 15: "bfloat16"}.get(
-        number if isinstance(number, int) else -1, f"dtype {number}"
-    )  # numbers of c10::ScalarType
-
-
-def _state_text(value: object) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
-
 def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     part: str, evaluate: Callable[[str], object]
 ) -> GuardFailure:
@@ -372,7 +290,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     try:
         tree = ast.parse(part, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        return _difference(f"{words} no longer holds", cause=GuardCause.RELATION)
+        return difference(f"{words} no longer holds", cause=GuardCause.RELATION)
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
         left, right, operator = tree.left, tree.comparators[0], tree.ops[0]
         if isinstance(operator, (ast.Eq, ast.Is)):
@@ -381,7 +299,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
                 return explain(left, right, evaluate)
             if isinstance(operator, ast.Is):
                 names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
-                return _difference(
+                return difference(
                     f"{names} were the same object, now they are not", cause=GuardCause.ALIASING
                 )
         if isinstance(operator, ast.NotEq) and ast.unparse(left).startswith("len(") and _is_value(right):
@@ -391,7 +309,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
             if (owner := strided_tensor(part)) is not None:
                 return _layout_changed(in_user_words(owner), part, _evaluated(left, evaluate))
             known = _known_values(tree, evaluate)
-            return _difference(f"{words} no longer holds{known}", cause=GuardCause.RELATION)
+            return difference(f"{words} no longer holds{known}", cause=GuardCause.RELATION)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
         now = _evaluated(tree.operand, evaluate)
         what = in_user_words(ast.unparse(tree.operand))
@@ -400,7 +318,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     sources = _sources_in(tree)
     now = _evaluated_text(sources[0], evaluate) if len(sources) == 1 else None
     text = f"{words} no longer holds{_known_values(tree, evaluate)}"
-    return _difference(text, now=now, cause=GuardCause.RELATION)
+    return difference(text, now=now, cause=GuardCause.RELATION)
 
 
 def _known_values(tree: ast.expr, evaluate: Callable[[str], object]) -> str:
@@ -414,7 +332,7 @@ def _layout_changed(owner: str, part: str, now: str | None) -> GuardFailure:
     """The strides of a tensor with dynamic sizes no longer follow from its sizes as they did."""
     stride, _, rule = in_user_words(part).partition(" == ")
     text = f"the memory layout of {owner} changed: {stride} is {now or 'another number'}, not {rule}"
-    return _difference(text, now=now, cause=GuardCause.STRIDE)
+    return difference(text, now=now, cause=GuardCause.STRIDE)
 
 
 def strided_tensor(part: str) -> str | None:
@@ -462,7 +380,7 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     if f"{_ENVIRON}[" in where:  # kept as bytes
         was, now = was.removeprefix("b"), None if now is None else now.removeprefix("b")
     if now is None:
-        return _difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
+        return difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
     if size is not None and was.isdecimal() and now.isdecimal():
         return _size_changed(SizeChange(*size, int(was), int(now)))
     return changed(where, was, now, cause)
@@ -547,7 +465,7 @@ def _explain_result(
     result = in_user_words(ast.unparse(left))
     result = result if len(result) <= _LONGEST_RESULT else f"a value calculated from {names}"
     if now is None:
-        return _difference(f"{result} was {was}", was, cause=cause)
+        return difference(f"{result} was {was}", was, cause=cause)
     return changed(result, was, now, cause)
 
 
